@@ -1,0 +1,3 @@
+module github.com/cronce/cronce
+
+go 1.26

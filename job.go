@@ -1,0 +1,195 @@
+package cronce
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cronce/cronce/schedule"
+)
+
+// MaxNameBytes is the longest job name, in bytes of UTF-8.
+const MaxNameBytes = 200
+
+// Job is a named piece of work: when it is due and how its runs are governed.
+// The zero value of every policy is its default.
+type Job struct {
+	Name     string // unique in its store; UTF-8, at most MaxNameBytes
+	Schedule string // as schedule.Parse reads it; empty: only run by hand
+	Zone     string // IANA name; empty: the host's zone (see LocalZone)
+	Seconds  schedule.Seconds
+
+	Overlap       Overlap       // what to do when a run is still going
+	Timeout       time.Duration // a run is stopped after this; 0: never
+	Grace         time.Duration // between TERM and KILL; 0: DefaultGrace
+	StartDeadline time.Duration // an older tick is skipped as late; 0: half the interval, at most an hour
+}
+
+// DefaultGrace is the time between the request to stop and the kill.
+const DefaultGrace = 10 * time.Second
+
+// CheckName says what is wrong with a job's name, if anything: it must be
+// valid UTF-8 of 1 to MaxNameBytes bytes, without control characters and
+// without space at either end.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("a job needs a name")
+	case len(name) > MaxNameBytes:
+		return fmt.Errorf("job name of %d bytes: at most %d are allowed", len(name), MaxNameBytes)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("job name %q is not valid UTF-8", name)
+	case strings.TrimSpace(name) != name:
+		return fmt.Errorf("job name %q begins or ends with space", name)
+	}
+	for _, r := range name {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("job name %q has the control character %U", name, r)
+		}
+	}
+	return nil
+}
+
+// Parse checks the job and returns its schedule in its zone.
+// A job without a schedule is an error here.
+func (j Job) Parse() (*schedule.Schedule, error) {
+	if err := CheckName(j.Name); err != nil {
+		return nil, err
+	}
+	if j.Schedule == "" {
+		return nil, fmt.Errorf("job %q has no schedule", j.Name)
+	}
+	zone, err := LoadZone(j.Zone)
+	if err != nil {
+		return nil, fmt.Errorf("job %q: %w", j.Name, err)
+	}
+	s, err := schedule.Parse(j.Schedule, schedule.Options{Zone: zone, Name: j.Name, Seconds: j.Seconds})
+	if err != nil {
+		return nil, fmt.Errorf("job %q: %w", j.Name, err)
+	}
+	return s, nil
+}
+
+// Definition is what two programs must agree on to share a job's ticks.
+// Its parts are canonical text; two definitions are the same when ==.
+type Definition struct {
+	Schedule string `json:"schedule,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+	Policies string `json:"policies,omitempty"` // "key=value …" of every policy that is not the default
+}
+
+// String shows the definition on one line.
+func (d Definition) String() string {
+	s := d.Schedule
+	if s == "" {
+		s = "no schedule"
+	}
+	if d.Zone != "" {
+		s += " in " + d.Zone
+	}
+	if d.Policies != "" {
+		s += " with " + d.Policies
+	}
+	return s
+}
+
+// Definition returns the job's definition. The job must be valid.
+func (j Job) Definition() Definition {
+	d := Definition{Schedule: strings.Join(strings.Fields(j.Schedule), " "), Zone: j.Zone}
+	if d.Zone == "" && d.Schedule != "" {
+		d.Zone = LocalZone()
+	}
+	var b strings.Builder
+	for _, s := range settings {
+		if !s.policy {
+			continue
+		}
+		if v := s.get(j); v != "" {
+			if b.Len() > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(s.Key + "=" + v)
+		}
+	}
+	d.Policies = b.String()
+	return d
+}
+
+// Deadline is how old a tick of the job may be when it is offered: the job's
+// own StartDeadline, or half the interval around now and at most an hour.
+func (j Job) Deadline(s *schedule.Schedule, now time.Time) time.Duration {
+	if j.StartDeadline > 0 {
+		return j.StartDeadline
+	}
+	return min(s.Interval(now)/2, time.Hour)
+}
+
+// Overlap is the policy for a tick that is due while a run of its job lives.
+// The zero value is skip.
+type Overlap struct {
+	Policy OverlapPolicy
+	Wait   time.Duration // with OverlapWait and OverlapReplace: how long at most
+}
+
+// OverlapPolicy names what to do with the tick.
+type OverlapPolicy int
+
+const (
+	OverlapSkip    OverlapPolicy = iota // decide the tick as skipped, with the holder on record
+	OverlapWait                         // wait for the holder, then run; skip when the wait runs out
+	OverlapReplace                      // ask the holder to stop, then as OverlapWait
+	OverlapAllow                        // run beside it, without a fence
+)
+
+// DefaultReplaceWait is how long overlap=replace waits for the run that it
+// asked to stop.
+const DefaultReplaceWait = time.Minute
+
+// ParseOverlap reads skip, wait=DURATION, replace, replace=DURATION or allow.
+func ParseOverlap(text string) (Overlap, error) {
+	policy, wait, timed := strings.Cut(text, "=")
+	var o Overlap
+	switch policy {
+	case "skip":
+		o.Policy = OverlapSkip
+	case "wait":
+		o.Policy = OverlapWait
+		if !timed {
+			return o, errors.New("wait needs a duration, as in wait=5m")
+		}
+	case "replace":
+		o.Policy, o.Wait = OverlapReplace, DefaultReplaceWait
+	case "allow":
+		o.Policy = OverlapAllow
+	default:
+		return o, fmt.Errorf("%q is none of skip, wait=DURATION, replace, allow", text)
+	}
+	if !timed {
+		return o, nil
+	}
+	if o.Policy == OverlapSkip || o.Policy == OverlapAllow {
+		return o, fmt.Errorf("%s takes no duration", policy)
+	}
+	d, err := parsePositive(wait)
+	o.Wait = d
+	return o, err
+}
+
+// String is the text that ParseOverlap reads.
+func (o Overlap) String() string {
+	switch o.Policy {
+	case OverlapWait:
+		return "wait=" + shortDuration(o.Wait)
+	case OverlapReplace:
+		if o.Wait == DefaultReplaceWait {
+			return "replace"
+		}
+		return "replace=" + shortDuration(o.Wait)
+	case OverlapAllow:
+		return "allow"
+	}
+	return "skip"
+}

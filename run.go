@@ -1,0 +1,122 @@
+package cronce
+
+import (
+	"os"
+	"time"
+)
+
+// Outcome is how a run ended. It is empty while the run lives, and for a skip.
+type Outcome string
+
+// The outcomes.
+const (
+	Succeeded Outcome = "succeeded"
+	Failed    Outcome = "failed"
+	TimedOut  Outcome = "timed_out"
+	Cancelled Outcome = "cancelled"
+	Lost      Outcome = "lost" // its lease ended with no word from it
+)
+
+// SkipReason is why a tick was decided as not to be run.
+type SkipReason string
+
+// The reasons.
+const (
+	SkipOverlap        SkipReason = "overlap"         // another run of the job was alive
+	SkipOrphans        SkipReason = "orphans"         // only left-over children of an ended run were
+	SkipLate           SkipReason = "late"            // offered after the start deadline
+	SkipPaused         SkipReason = "paused"          // the job was paused
+	SkipStoreRestarted SkipReason = "store-restarted" // the store may have lost the decision
+)
+
+// Holder is who has, or had, the lease of a job.
+type Holder struct {
+	Host string `json:"host,omitempty"`
+	PID  int    `json:"pid,omitempty"`
+	User string `json:"user,omitempty"`
+	Via  string `json:"via,omitempty"` // the program: "serve", "run", …
+}
+
+// Run is the record of one decided tick (or of a run by hand): an execution,
+// or a skip with its reason.
+type Run struct {
+	ID      string    `json:"id"`
+	Job     string    `json:"job"`
+	Tick    time.Time `json:"tick,omitzero"` // zero: run by hand
+	Slot    int       `json:"slot,omitempty"`
+	Attempt int       `json:"attempt,omitempty"`
+	Fence   int64     `json:"fence,omitempty"`
+	Holder  Holder    `json:"holder,omitzero"`
+
+	Skip  SkipReason `json:"skip,omitempty"` // set: it was not run
+	Held  string     `json:"held,omitempty"` // for a skip: the run id of the holder
+	Start time.Time  `json:"start"`          // when it was decided, by the store's clock
+	End   time.Time  `json:"end,omitzero"`   // zero while it lives
+	Result
+}
+
+// Live reports whether the run started and has not ended.
+func (r Run) Live() bool { return r.Skip == "" && r.Outcome == "" }
+
+// Result is what a run reports at its end.
+type Result struct {
+	Outcome     Outcome `json:"outcome,omitempty"`
+	ExitCode    int     `json:"exit,omitempty"`
+	Signal      string  `json:"signal,omitempty"` // as SIGKILL, where a signal ended it
+	Message     string  `json:"message,omitempty"`
+	Output      []byte  `json:"-"`                // the last part of its output
+	OutputBytes int64   `json:"output,omitempty"` // how much it wrote in all
+}
+
+// Lease is the exclusive right to run a job now. It is a value: whoever has
+// it can renew and finish it, nobody else can.
+type Lease struct {
+	Run Run
+	// Granted is the store's time at the claim or the last renewal.
+	Granted time.Time
+	// TTL is how long after Granted the lease ends without a renewal; zero on
+	// a store whose leases end with their holder's processes.
+	TTL time.Duration
+	// Stop is set when the holder is asked to end its run.
+	Stop *Request
+	// PreviousSuccess is the tick of the last run that succeeded, if any
+	// (its start, for a run by hand).
+	PreviousSuccess time.Time
+	// Lock, on a store whose leases end with their holder's processes, keeps
+	// the job guarded for as long as any process has it open: hand it down to
+	// the work. Finish closes it. Nil on every other store.
+	Lock *os.File
+}
+
+// RequestKind names what a person asks of a job.
+type RequestKind string
+
+// The requests.
+const (
+	Define RequestKind = "define" // keep this definition from now on
+	Pause  RequestKind = "pause"  // decide every tick as skipped
+	Resume RequestKind = "resume" // take a pause back
+	Stop   RequestKind = "stop"   // ask the holders to end their runs
+	Revoke RequestKind = "revoke" // let the holders' leases not be renewed
+)
+
+// Request is what was asked of a job, and by whom.
+type Request struct {
+	Kind       RequestKind `json:"kind"`
+	Job        string      `json:"job"`
+	Definition Definition  `json:"definition,omitzero"` // with Define
+	By         string      `json:"by,omitempty"`        // user@host, for people
+	Why        string      `json:"why,omitempty"`
+	At         time.Time   `json:"at,omitzero"` // by the store's clock; set by the store
+}
+
+// JobState is what a store knows of a job now.
+type JobState struct {
+	Job        string     `json:"job"`
+	Definition Definition `json:"definition"`
+	Since      time.Time  `json:"since"` // when the definition was first seen
+	Paused     *Request   `json:"paused,omitempty"`
+	Live       []Run      `json:"live,omitempty"` // runs that have not ended, oldest first
+	Last       *Run       `json:"last,omitempty"` // the run or skip decided last
+	Fence      int64      `json:"fence"`          // the highest given
+}

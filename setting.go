@@ -1,0 +1,146 @@
+package cronce
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cronce/cronce/schedule"
+)
+
+// Setting is one property of a job that people can set. The same key is a
+// directive in a crontab, a flag and a key in a file; all are read by
+// [Job.Set].
+type Setting struct {
+	Key   string
+	Value string // what a value looks like, for help texts
+	Help  string
+
+	policy bool // part of the job's definition
+	set    func(*Job, string) error
+	get    func(Job) string // "" for the default
+}
+
+// settings is the one table of keys, in the order that help shows.
+var settings = []Setting{
+	{Key: "name", Value: "NAME", Help: "the job's name; a crontab line without one is named by its command",
+		set: func(j *Job, v string) error { j.Name = v; return CheckName(v) },
+		get: func(j Job) string { return j.Name }},
+	{Key: "zone", Value: "ZONE", Help: "the time zone of the schedule, as Europe/Paris (default: the host's)",
+		set: func(j *Job, v string) error {
+			if v == "" {
+				return fmt.Errorf("a zone's name is expected, as Europe/Paris or UTC")
+			}
+			j.Zone = v
+			_, err := LoadZone(v)
+			return err
+		},
+		get: func(j Job) string { return j.Zone }},
+	{Key: "seconds", Value: "yes|no", Help: "whether a sixth field, in front, gives the seconds",
+		set: func(j *Job, v string) error {
+			switch v {
+			case "yes":
+				j.Seconds = schedule.Always
+			case "no":
+				j.Seconds = schedule.Never
+			default:
+				return fmt.Errorf("%q is neither yes nor no", v)
+			}
+			return nil
+		},
+		get: func(j Job) string {
+			switch j.Seconds {
+			case schedule.Always:
+				return "yes"
+			case schedule.Never:
+				return "no"
+			}
+			return ""
+		}},
+	{Key: "overlap", Value: "skip|wait=DURATION|replace|allow", policy: true,
+		Help: "what to do when a run is still going (default skip)",
+		set:  func(j *Job, v string) (err error) { j.Overlap, err = ParseOverlap(v); return err },
+		get: func(j Job) string {
+			if j.Overlap == (Overlap{}) {
+				return ""
+			}
+			return j.Overlap.String()
+		}},
+	duration("timeout", "stop a run that takes longer (default: never)",
+		func(j *Job) *time.Duration { return &j.Timeout }),
+	duration("grace", "the time between the request to stop and the kill (default 10s)",
+		func(j *Job) *time.Duration { return &j.Grace }),
+	duration("start-deadline", "skip a tick that is offered later than this (default: half the interval, at most 1h)",
+		func(j *Job) *time.Duration { return &j.StartDeadline }),
+}
+
+// duration is a policy that holds a positive duration; zero is its default.
+func duration(key, help string, field func(*Job) *time.Duration) Setting {
+	return Setting{Key: key, Value: "DURATION", Help: help, policy: true,
+		set: func(j *Job, v string) (err error) { *field(j), err = parsePositive(v); return err },
+		get: func(j Job) string {
+			if d := *field(&j); d != 0 {
+				return shortDuration(d)
+			}
+			return ""
+		}}
+}
+
+// Settings lists every key that [Job.Set] knows, in the order to show them.
+func Settings() []Setting { return append([]Setting(nil), settings...) }
+
+// SettingError is a key that does not exist or a value that does not fit.
+type SettingError struct {
+	Key, Value string
+	Unknown    bool // the key does not exist
+	Err        error
+}
+
+func (e *SettingError) Error() string {
+	if e.Unknown {
+		keys := make([]string, len(settings))
+		for i, s := range settings {
+			keys[i] = s.Key
+		}
+		return fmt.Sprintf("unknown setting %q: the settings are %s", e.Key, strings.Join(keys, ", "))
+	}
+	return fmt.Sprintf("%s=%s: %v", e.Key, e.Value, e.Err)
+}
+
+func (e *SettingError) Unwrap() error { return e.Err }
+
+// Set sets one property from its text. The error is a *SettingError.
+func (j *Job) Set(key, value string) error {
+	for _, s := range settings {
+		if s.Key == key {
+			if err := s.set(j, value); err != nil {
+				return &SettingError{Key: key, Value: value, Err: err}
+			}
+			return nil
+		}
+	}
+	return &SettingError{Key: key, Value: value, Unknown: true}
+}
+
+func parsePositive(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration, as 90s, 5m or 1h30m", text)
+	}
+	if d <= 0 {
+		return 0, fmt.Errorf("%q: a duration above zero is needed", text)
+	}
+	return d, nil
+}
+
+// shortDuration writes 5m for 5m0s and 1h for 1h0m0s.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
+	}
+	return s
+}

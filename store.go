@@ -1,0 +1,335 @@
+package cronce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Claim asks a store to decide a tick.
+type Claim struct {
+	RunID      string // from NewRunID; the same claim again gets the same answer
+	Job        string
+	Definition Definition // zero: no definition is looked at or kept
+	Tick       time.Time  // whole seconds; zero: a run by hand, which has no tick
+	Slots      int        // how many runs the tick may have (identical crontab lines); 0 is 1
+	Attempt    int        // 0 is 1
+	Overlap    Overlap
+	// StartDeadline is how old the tick may be when it is first offered,
+	// by the store's clock; 0: as old as it likes.
+	StartDeadline time.Duration
+	// Offered is the store's time when this claim was first offered, as
+	// *HeldError gave it; zero the first time.
+	Offered time.Time
+	// CatchUp marks a tick offered after a later one is due: a live holder
+	// leaves it undecided whatever Overlap says.
+	CatchUp bool
+	// TTL of the lease, for a store whose leases expire; 0: DefaultTTL.
+	TTL    time.Duration
+	Holder Holder
+}
+
+// The bounds of a lease's TTL. A store may have a higher floor of its own.
+const (
+	MinTTL     = 5 * time.Second
+	DefaultTTL = 15 * time.Second
+	MaxTTL     = time.Minute
+)
+
+// MaxSkew is how far a tick may lie ahead of the store's clock: a nearer one
+// is waited for, a farther one refused.
+const MaxSkew = 30 * time.Second
+
+// RunQuery selects runs. Zero fields select all.
+type RunQuery struct {
+	Job   string
+	ID    string
+	Since time.Time // decided at or after it
+	Limit int       // the newest so many
+}
+
+// Driver is what a store implements; programs call it through [Store].
+//
+// Each method is one atomic step: a caller that dies anywhere in it leaves it
+// either done or not done. A driver neither retries nor logs nor waits for
+// anything but its server. Errors other than those named mean that the outcome
+// is unknown; Runs by ID then tells.
+type Driver interface {
+	// Claim decides a tick and, where it is to be run, takes the lease with a
+	// fence above every earlier one of the job.
+	//
+	// A run id that has been decided gets the same answer again.
+	// *TakenError: the tick was decided earlier, by another claim.
+	// *SkippedError: this claim decided it as a skip.
+	// *HeldError: a holder lives or may live, nothing is decided; claim again
+	// with Offered set. Under OverlapWait and OverlapReplace it may also mean
+	// that this claim now has the job's one place to wait, which ends by
+	// itself with its claimer.
+	// *ConflictError: the store keeps another definition, nothing is decided.
+	// *SkewError: the tick lies ahead of the store's clock, nothing is decided.
+	//
+	// Before it decides, it marks every run of the job whose lease has ended
+	// as Lost, each once.
+	Claim(ctx context.Context, c Claim) (Lease, error)
+
+	// Renew extends the lease and brings requests to stop. ErrLost: the lease
+	// has ended, and is not taken again.
+	Renew(ctx context.Context, l Lease) (Lease, error)
+
+	// Finish records the result and gives up the lease. Repeating it is
+	// harmless. ErrLost: the lease had ended before, and nothing was changed.
+	Finish(ctx context.Context, l Lease, r Result) error
+
+	// Request records a person's request.
+	Request(ctx context.Context, r Request) error
+
+	// Now is the store's clock.
+	Now(ctx context.Context) (time.Time, error)
+
+	// Jobs returns the state of the named job, or of all, by name. A job that
+	// the store has never seen is not in it.
+	Jobs(ctx context.Context, job string) ([]JobState, error)
+
+	// Runs returns the runs that q selects, oldest first, Result.Output
+	// included where q names one ID.
+	Runs(ctx context.Context, q RunQuery) ([]Run, error)
+
+	// Prune forgets runs decided before that time, never a live one, and
+	// returns how many. A tick it forgot stays decided.
+	Prune(ctx context.Context, before time.Time) (int, error)
+
+	// Close gives back what the driver holds. Leases are not released.
+	Close() error
+}
+
+// ErrLost says that a lease has ended: by expiry, revocation, or because the
+// store marked its run as lost.
+var ErrLost = errors.New("the lease has ended")
+
+// TakenError says that a tick was decided earlier.
+type TakenError struct {
+	Job  string
+	Tick time.Time
+	Run  Run // the decision; only its Job and Tick where it has been pruned
+}
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("job %q: tick %s is decided already", e.Job, Stamp(e.Tick))
+}
+
+// SkippedError says that this claim decided the tick as a skip.
+type SkippedError struct {
+	Run    Run  // the skip
+	Holder *Run // the live run, for SkipOverlap and SkipOrphans
+	Paused *Request
+}
+
+func (e *SkippedError) Error() string {
+	s := fmt.Sprintf("job %q: tick %s is skipped: %s", e.Run.Job, Stamp(e.Run.Tick), e.Run.Skip)
+	if e.Run.Tick.IsZero() {
+		s = fmt.Sprintf("job %q: not run: %s", e.Run.Job, e.Run.Skip)
+	}
+	if e.Holder != nil {
+		s += ": " + describeHolder(*e.Holder)
+	}
+	if e.Paused != nil && e.Paused.By != "" {
+		s += fmt.Sprintf(": by %s at %s", e.Paused.By, Stamp(e.Paused.At))
+	}
+	return s
+}
+
+// HeldError says that a holder lives, or may live, and that nothing is decided.
+type HeldError struct {
+	Holder  Run
+	Offered time.Time // for the next claim
+	// Expires is when the lease ends unless it is renewed, zero where leases do
+	// not expire.
+	Expires time.Time
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("job %q is held: %s", e.Holder.Job, describeHolder(e.Holder))
+}
+
+// ConflictError says that the store keeps another definition of the job.
+type ConflictError struct {
+	Job        string
+	Kept, Have Definition
+	Since      time.Time
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("job %q has another definition in the store since %s: the store has %q, this program has %q",
+		e.Job, Stamp(e.Since), e.Kept, e.Have)
+}
+
+// SkewError says that a tick lies ahead of the store's clock.
+type SkewError struct {
+	Job       string
+	Tick, Now time.Time
+}
+
+func (e *SkewError) Error() string {
+	return fmt.Sprintf("job %q: tick %s is %s ahead of the store's clock", e.Job, Stamp(e.Tick), e.Tick.Sub(e.Now).Round(time.Millisecond))
+}
+
+// ConfigError is a store, or a setting of it, that cannot keep the promise.
+type ConfigError struct {
+	Store string // its place
+	What  string
+	Cure  string
+}
+
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("store %s: %s: %s", e.Store, e.What, e.Cure)
+}
+
+// UnavailableError is a store that cannot be reached or cannot write now.
+type UnavailableError struct {
+	Store string
+	Err   error
+}
+
+func (e *UnavailableError) Error() string { return fmt.Sprintf("store %s: %v", e.Store, e.Err) }
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+func describeHolder(r Run) string {
+	return fmt.Sprintf("run %s, pid %d on %s, since %s", r.ID, r.Holder.PID, r.Holder.Host, Stamp(r.Start))
+}
+
+// Stamp writes an instant as cronce does everywhere: RFC 3339 in UTC, to the second.
+func Stamp(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// Store is a store as programs use it: a driver, with the checks and the
+// waiting that are the same for all. Its methods may be called from many
+// goroutines.
+type Store struct{ d Driver }
+
+// NewStore returns the store on that driver.
+func NewStore(d Driver) *Store { return &Store{d} }
+
+// Claim is [Driver.Claim], once the claim has been checked.
+func (s *Store) Claim(ctx context.Context, c Claim) (Lease, error) {
+	c, err := c.checked()
+	if err != nil {
+		return Lease{}, err
+	}
+	return s.d.Claim(ctx, c)
+}
+
+// checked fills in the defaults of a claim and says what is wrong with it.
+func (c Claim) checked() (Claim, error) {
+	if err := CheckName(c.Job); err != nil {
+		return c, err
+	}
+	if c.RunID == "" {
+		return c, fmt.Errorf("job %q: a claim needs a run id", c.Job)
+	}
+	if !c.Tick.IsZero() && c.Tick.Nanosecond() != 0 {
+		return c, fmt.Errorf("job %q: tick %v is not a whole second", c.Job, c.Tick)
+	}
+	c.Slots, c.Attempt = max(c.Slots, 1), max(c.Attempt, 1)
+	if c.TTL == 0 {
+		c.TTL = DefaultTTL
+	}
+	if c.TTL < MinTTL || c.TTL > MaxTTL {
+		return c, fmt.Errorf("job %q: a lease of %s: %s to %s are allowed", c.Job, c.TTL, MinTTL, MaxTTL)
+	}
+	if c.StartDeadline < 0 || c.Overlap.Wait < 0 {
+		return c, fmt.Errorf("job %q: a negative duration in its claim", c.Job)
+	}
+	return c, nil
+}
+
+// pollHeld is how often a held job is looked at again.
+const pollHeld = 100 * time.Millisecond
+
+// Decide claims until the tick is decided: it waits for a tick that lies at
+// most MaxSkew ahead, and while a holder lives or may live under a policy that
+// waits. A catch-up tick is not waited for. The errors are those of
+// [Driver.Claim], and ctx's.
+func (s *Store) Decide(ctx context.Context, c Claim) (Lease, error) {
+	for {
+		l, err := s.Claim(ctx, c)
+		pause := pollHeld
+		var held *HeldError
+		var skew *SkewError
+		switch {
+		case errors.As(err, &held) && !c.CatchUp:
+			c.Offered = held.Offered
+		case errors.As(err, &skew) && skew.Tick.Sub(skew.Now) <= MaxSkew:
+			pause = skew.Tick.Sub(skew.Now)
+		default:
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return Lease{}, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Renew is [Driver.Renew].
+func (s *Store) Renew(ctx context.Context, l Lease) (Lease, error) { return s.d.Renew(ctx, l) }
+
+// Finish is [Driver.Finish].
+func (s *Store) Finish(ctx context.Context, l Lease, r Result) error {
+	if r.Outcome == "" || r.Outcome == Lost {
+		return fmt.Errorf("job %q: a run cannot finish as %q", l.Run.Job, r.Outcome)
+	}
+	return s.d.Finish(ctx, l, r)
+}
+
+// Request is [Driver.Request], once the request has been checked.
+func (s *Store) Request(ctx context.Context, r Request) error {
+	if err := CheckName(r.Job); err != nil {
+		return err
+	}
+	switch r.Kind {
+	case Define, Pause, Resume, Stop, Revoke:
+		return s.d.Request(ctx, r)
+	}
+	return fmt.Errorf("job %q: no such request: %q", r.Job, r.Kind)
+}
+
+// Now is the store's clock.
+func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.d.Now(ctx) }
+
+// Jobs returns the state of every job, by name.
+func (s *Store) Jobs(ctx context.Context) ([]JobState, error) { return s.d.Jobs(ctx, "") }
+
+// Job returns the state of one job, and whether the store has seen it.
+func (s *Store) Job(ctx context.Context, job string) (JobState, bool, error) {
+	states, err := s.d.Jobs(ctx, job)
+	if err != nil || len(states) == 0 {
+		return JobState{}, false, err
+	}
+	return states[0], true, nil
+}
+
+// Runs is [Driver.Runs].
+func (s *Store) Runs(ctx context.Context, q RunQuery) ([]Run, error) { return s.d.Runs(ctx, q) }
+
+// Run returns one run with its output, and whether the store has it.
+func (s *Store) Run(ctx context.Context, id string) (Run, bool, error) {
+	runs, err := s.d.Runs(ctx, RunQuery{ID: id})
+	if err != nil || len(runs) == 0 {
+		return Run{}, false, err
+	}
+	return runs[0], true, nil
+}
+
+// Prune is [Driver.Prune].
+func (s *Store) Prune(ctx context.Context, before time.Time) (int, error) {
+	return s.d.Prune(ctx, before)
+}
+
+// Close is [Driver.Close].
+func (s *Store) Close() error { return s.d.Close() }
