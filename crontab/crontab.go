@@ -86,12 +86,9 @@ type Line struct {
 	Env     []string   // NAME=value of every assignment above, the later of two with one name. Do not change
 	Reboot  bool       // once, when the machine or the daemon starts, instead of by a schedule
 
-	input    string // Stdin as it is written
-	schedule *schedule.Schedule
+	input    string             // Stdin as it is written
+	schedule *schedule.Schedule // nil if Reboot
 }
-
-// Schedule is the line's own schedule, nil if Reboot.
-func (l *Line) Schedule() *schedule.Schedule { return l.schedule }
 
 // Getenv returns the variable's value at this line.
 func (l *Line) Getenv(name string) (value string, ok bool) {
@@ -168,6 +165,19 @@ func Parse(r io.Reader, o Options) (*File, error) {
 		return nil, err
 	}
 	return p.file, nil
+}
+
+// IsCronDName reports whether cron reads a file of that name in /etc/cron.d: it
+// leaves out names with other characters than letters, digits, _ and -.
+func IsCronDName(name string) bool {
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return name != ""
 }
 
 func (o Options) form() Form {

@@ -82,9 +82,10 @@ func skip(s string, at int, chars string) int {
 
 // setenv returns env with the variable: in its place, if env has it already.
 func setenv(env []string, v Variable) []string {
-	kv := v.Name + "=" + v.Value
+	name := v.Name + "="
+	kv := name + v.Value
 	for i, old := range env {
-		if strings.HasPrefix(old, v.Name+"=") {
+		if strings.HasPrefix(old, name) {
 			env = slices.Clone(env)
 			env[i] = kv
 			return env

@@ -19,8 +19,8 @@ type Job struct {
 	cronce.Job
 	Lines []*Line // in the file's order, at least one
 
-	schedule *schedule.Schedule
-	groups   []group
+	timed  *Line // the first that has a schedule
+	groups []group
 }
 
 // group is a schedule and how many lines have it.
@@ -28,10 +28,6 @@ type group struct {
 	schedule *schedule.Schedule
 	lines    int
 }
-
-// Scheduled returns the job's schedule, the union of its lines', or nil if it
-// has only @reboot lines.
-func (j *Job) Scheduled() *schedule.Schedule { return j.schedule }
 
 // Reboot reports whether one of the lines is an @reboot line.
 func (j *Job) Reboot() bool {
@@ -76,32 +72,35 @@ func (p *parser) join() {
 			j = &Job{Job: l.Job}
 			byName[l.Job.Name] = j
 			p.file.Jobs = append(p.file.Jobs, j)
-		} else if what := difference(j.Lines, l); what != "" {
+		} else if what := j.difference(l); what != "" {
 			conflicts[j] = true
 			p.conflict(j.Lines[0], l, what)
 			continue
 		}
 		j.Lines = append(j.Lines, l)
+		if j.timed == nil && !l.Reboot {
+			j.timed = l
+		}
 	}
-	p.file.Jobs = slices.DeleteFunc(p.file.Jobs, func(j *Job) bool { return conflicts[j] || !p.unite(j) })
+	p.file.Jobs = slices.DeleteFunc(p.file.Jobs, func(j *Job) bool { return conflicts[j] })
+	for _, j := range p.file.Jobs {
+		j.unite()
+	}
 }
 
 func (p *parser) conflict(first, l *Line, what string) {
-	cure := "give it a name of its own"
-	if l.Named || first.Named {
-		cure = "a name stands for one piece of work"
-	}
-	p.errorAt(l.Number, skip(l.Text, 0, blanks), nil, "job %q is on line %d already, with another %s: %s",
-		l.Job.Name, first.Number, what, cure)
+	p.errorAt(l.Number, skip(l.Text, 0, blanks), nil,
+		"job %q is on line %d already, with another %s; both lines are left out: give one of them a name of its own",
+		l.Job.Name, first.Number, what)
 }
 
-// difference returns what keeps a line from being one job with those that have
-// its name, "" if nothing does.
-func difference(lines []*Line, l *Line) string {
-	first := lines[0]
+// difference returns what keeps a line from joining the job that has its name,
+// "" if nothing does.
+func (j *Job) difference(l *Line) string {
+	first := j.Lines[0]
 	a, b := first.Job, l.Job
-	for _, j := range []*cronce.Job{&a, &b} {
-		j.Schedule, j.Zone, j.Seconds = "", "", schedule.Seconds(0)
+	for _, job := range []*cronce.Job{&a, &b} {
+		job.Schedule, job.Zone, job.Seconds = "", "", schedule.ByCount
 	}
 	switch {
 	case first.User != l.User:
@@ -111,19 +110,22 @@ func difference(lines []*Line, l *Line) string {
 	case first.Stdin != l.Stdin:
 		return "input"
 	case a != b:
-		return "setting (" + a.Definition().Policies + " there, " + b.Definition().Policies + " here)"
+		return "setting (" + policies(a) + " there, " + policies(b) + " here)"
 	}
 	if name := differentVariable(first.Env, l.Env); name != "" {
 		return name
 	}
-	if !l.Reboot {
-		for _, other := range lines {
-			if !other.Reboot && other.Job.Zone != l.Job.Zone {
-				return "time zone"
-			}
-		}
+	if j.timed != nil && !l.Reboot && j.timed.Job.Zone != l.Job.Zone {
+		return "time zone"
 	}
 	return ""
+}
+
+func policies(j cronce.Job) string {
+	if s := j.Definition().Policies; s != "" {
+		return s
+	}
+	return "none"
 }
 
 // differentVariable returns the first variable that is not the same in both.
@@ -143,10 +145,12 @@ func differentVariable(a, b []string) string {
 }
 
 // unite gives the job the union of its lines' schedules.
-func (p *parser) unite(j *Job) bool {
+func (j *Job) unite() {
 	var texts []string
 	seen := map[string]int{} // schedule text -> place in j.groups
-	j.Job = j.Lines[0].Job
+	if j.timed != nil {
+		j.Zone = j.timed.Job.Zone
+	}
 	for _, l := range j.Lines {
 		if l.Reboot {
 			continue
@@ -161,28 +165,11 @@ func (p *parser) unite(j *Job) bool {
 		} else {
 			j.Seconds = l.Job.Seconds
 		}
-		j.Zone = l.Job.Zone
 		seen[text] = len(texts)
 		texts = append(texts, text)
 		j.groups = append(j.groups, group{l.schedule, 1})
 	}
 	j.Schedule = strings.Join(texts, " | ")
-	switch len(texts) {
-	case 0:
-		return true
-	case 1:
-		j.schedule = j.groups[0].schedule
-		return true
-	}
-	zone, err := p.zones.load(j.Zone)
-	if err == nil {
-		j.schedule, err = schedule.Parse(j.Schedule, schedule.Options{Zone: zone, Name: j.Name, Seconds: j.Seconds})
-	}
-	if err != nil {
-		l := j.Lines[0]
-		p.errorAt(l.Number, skip(l.Text, 0, blanks), err, "job %q: %v", j.Name, err)
-	}
-	return err == nil
 }
 
 // nameOf names a line that no directive names: by its command and input as

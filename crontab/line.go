@@ -2,6 +2,7 @@ package crontab
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -19,13 +20,15 @@ func (p *parser) jobLine(line, raw string, start int, d *directives) {
 	if end < 0 {
 		return
 	}
-	if !p.command(l, line, skip(line, end, blanks)) {
-		return
-	}
+	at, err := p.command(l, line, skip(line, end, blanks))
 	if !l.Named {
 		l.Job.Name = nameOf(l)
 	}
-	if p.schedule(l, line, start, end, d) && !d.failed() && !p.unknown(l, d) {
+	switch {
+	case !p.schedule(l, line, start, end, d): // says more than what may be wrong with the command
+	case err != nil:
+		p.errorf(at, nil, "%v", err)
+	case !d.failed() && !p.unknown(l, d):
 		p.file.Lines = append(p.file.Lines, l)
 	}
 }
@@ -62,58 +65,54 @@ func (p *parser) scheduleEnd(line string, start int, seconds bool) int {
 }
 
 // command reads the user, where the file has them, and the command from at on.
-func (p *parser) command(l *Line, line string, at int) bool {
+// An error is at the place it returns.
+func (p *parser) command(l *Line, line string, at int) (int, error) {
+	const tooMany = "the line has too many time fields; where seconds come first, \"# cronce: seconds=yes\" above it says so"
 	if p.file.Form == SystemForm {
 		end := wordEnd(line, at)
 		l.User = line[at:end]
 		switch {
 		case l.User == "":
-			p.errorf(at, nil, "the user and the command are missing")
-			return false
+			return at, errors.New("the user and the command are missing")
 		case l.User[0] == '*':
-			p.errorf(at, nil, "%q is no user: the line has too many time fields; where seconds come first, "+
-				"\"# cronce: seconds=yes\" above it says so", l.User)
-			return false
+			return at, fmt.Errorf("%q is no user: %s", l.User, tooMany)
 		}
 		at = min(end+1, len(line)) // one blank; any others belong to the command, as cron has it
 	}
 	first := skip(line, at, blanks)
 	l.Column = first + 1
-	switch {
-	case first == len(line) && l.User != "":
-		p.errorf(first, nil, "the command is missing after the user %s", l.User)
-		return false
-	case first == len(line):
-		p.errorf(first, nil, "the command is missing")
-		return false
-	case line[first] == '*' && l.User == "":
-		p.errorf(first, nil, "a command cannot begin with *: the line has too many time fields; where seconds come first, "+
-			"\"# cronce: seconds=yes\" above it says so")
-		return false
-	}
 	l.Command, l.input = splitInput(line[at:])
 	l.Stdin = unescapeInput(l.input)
-	if strings.TrimSpace(l.Command) == "" {
-		p.errorf(first, nil, "the command is missing in front of %%")
-		return false
+	switch {
+	case line[first:] != "" && line[first] == '*' && l.User == "":
+		return first, errors.New("a command cannot begin with *: " + tooMany)
+	case strings.TrimSpace(l.Command) != "":
+		return first, nil
+	case strings.TrimSpace(line[first:]) != "":
+		return first, errors.New("the command is missing in front of %")
+	case l.User != "":
+		return first, fmt.Errorf("the command is missing after the user %s", l.User)
 	}
-	return true
+	return first, errors.New("the command is missing")
 }
 
 // schedule reads the schedule at line[start:end] into the line's job.
 func (p *parser) schedule(l *Line, line string, start, end int, d *directives) bool {
+	if i := strings.IndexByte(line[start:end], '|'); i >= 0 {
+		p.errorf(start+i, nil, "a line has one schedule: another one is another line with the same command")
+		return false
+	}
 	if l.Job.Zone == "" {
 		l.Job.Zone = p.zone
 		if tz, _ := l.Getenv("CRON_TZ"); tz != "" && !p.broken["CRON_TZ"] {
 			l.Job.Zone = tz
 		}
 	}
-	o := schedule.Options{Name: l.Job.Name, Seconds: schedule.Never}
+	o := schedule.Options{Name: l.Job.Name, Seconds: schedule.Never, Zone: time.UTC}
 	if l.Job.Seconds == schedule.Always {
 		o.Seconds = schedule.Always
 	}
-	o.Zone = time.UTC // for a zone that is an error already
-	if zone, err := p.zones.load(l.Job.Zone); err == nil {
+	if zone, err := p.zones.load(l.Job.Zone); err == nil { // else it is an error already
 		o.Zone = zone
 	}
 	s, err := schedule.Parse(line[start:end], o)
@@ -210,7 +209,7 @@ func unescapeInput(s string) string {
 		return ""
 	}
 	var b strings.Builder
-	last := byte('\n')
+	last := byte('\n') // but for backslashes, which cron does not count here
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		switch {
@@ -221,7 +220,9 @@ func unescapeInput(s string) string {
 			c = '%'
 		}
 		b.WriteByte(c)
-		last = c
+		if c != '\\' {
+			last = c
+		}
 	}
 	if last != '\n' {
 		b.WriteByte('\n')
