@@ -56,6 +56,14 @@ var debian = []struct {
 	{"@every 5m x\n", false, true, "our own"},
 	{"H * * * * x\n", false, true, "our own"},
 
+	{"5;x * * * * x\n", true, false, "what follows a number must not be passed over unread"},
+	{"0 0 * * 1#2 x\n", true, true, ""}, // but to Debian's cron that is each Monday
+	{"0 0 15W * * x\n", false, true, "our own"},
+	{"0 0 L * * x\n", false, true, "our own"},
+	{"0 0 31 2 * x\n", true, false, "it never runs"},
+	{"0 0 * * mon-fri x\n", true, true, ""},
+	{"1/5 * * * * x\n", false, false, ""},
+
 	{"A=b\n", true, true, ""},
 	{"A = b\n", true, true, ""},
 	{"  A\t=\tb\n", true, true, ""},
