@@ -86,6 +86,9 @@ type Lease struct {
 	// the job guarded for as long as any process has it open: hand it down to
 	// the work. Finish closes it. Nil on every other store.
 	Lock *os.File
+	// FreeLock, set by the holder, makes Finish free the lock also where other
+	// processes still have it open (orphans=leave).
+	FreeLock bool
 }
 
 // RequestKind names what a person asks of a job.
