@@ -1,0 +1,129 @@
+package localstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/cronce/cronce"
+)
+
+// Renew looks whether the run was asked to stop. The lease itself needs no
+// renewal: the kernel keeps it.
+func (d *driver) Renew(ctx context.Context, l cronce.Lease) (cronce.Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return l, err
+	}
+	j := journal{store: d.dir, job: l.Run.Job, dir: d.folder(l.Run.Job)}
+	d.mu.Lock()
+	held := d.leases[l.Run.ID] != nil
+	d.mu.Unlock()
+	if !held {
+		// Finished, or claimed by another process. The journal knows.
+		st, err := j.load(nil)
+		if errors.Is(err, syscall.ENOENT) {
+			return l, cronce.ErrLost
+		}
+		if err != nil {
+			return l, diskError(d.dir, "", err)
+		}
+		if !slices.ContainsFunc(st.Open, func(o record) bool { return o.ID == l.Run.ID }) {
+			return l, cronce.ErrLost
+		}
+	}
+	c, err := j.readControl()
+	if err != nil {
+		return l, diskError(d.dir, "", err)
+	}
+	if c.Revoke.is(l.Run.ID) {
+		return l, cronce.ErrLost
+	}
+	l.Granted = d.now()
+	if c.Stop.is(l.Run.ID) {
+		l.Stop = &cronce.Request{Kind: cronce.Stop, Job: l.Run.Job, By: c.Stop.By, Why: c.Stop.Why, At: c.Stop.At}
+	}
+	return l, nil
+}
+
+// maxOutput is how much of a run's output is kept.
+const maxOutput = 64 << 10
+
+// Finish records the end of a run, then closes its lock.
+func (d *driver) Finish(ctx context.Context, l cronce.Lease, r cronce.Result) error {
+	if err := d.writable(); err != nil {
+		return err
+	}
+	if !validRunID(l.Run.ID) {
+		return fmt.Errorf("job %q: run id %q is not a UUID in lower case", l.Run.Job, l.Run.ID)
+	}
+	s, err := d.enter(ctx, l.Run.Job, false, d.endPatience)
+	if errors.Is(err, errNoJob) {
+		d.closeLease(l)
+		return cronce.ErrLost // the job's folder was deleted; there is nothing left to write to
+	}
+	if err == nil {
+		defer s.leave()
+		err = s.finish(l.Run.ID, r)
+	}
+	if err == nil || errors.Is(err, cronce.ErrLost) {
+		// Within the section, so that no claim sees the run ended and its lock held.
+		d.closeLease(l)
+		return err
+	}
+	return diskError(d.dir, "the end of run "+l.Run.ID+" is not on record", err)
+}
+
+func (s *section) finish(id string, r cronce.Result) error {
+	if !slices.ContainsFunc(s.st.Open, func(o record) bool { return o.ID == id }) {
+		run, ok, err := s.find(id)
+		if err == nil && (!ok || run.Outcome == cronce.Lost) {
+			err = cronce.ErrLost
+		}
+		return err // nil: it has been finished before
+	}
+	err := s.writeEnd(record{Event: evEnd, At: s.d.now(), ID: id, Outcome: r.Outcome, Exit: r.ExitCode,
+		Signal: cut(r.Signal, maxText), Message: cut(r.Message, maxMessage), Output: r.OutputBytes})
+	if err == nil {
+		s.keepOutput(id, r.Output)
+	}
+	return err
+}
+
+// keepOutput keeps the last part of a run's output in a file of its own. The
+// record stands without it, so that a full disk cannot undo a success.
+func (s *section) keepOutput(id string, tail []byte) {
+	if len(tail) == 0 {
+		return
+	}
+	tail = tail[max(0, len(tail)-maxOutput):]
+	syscall.Mkdir(s.dir+"/output", 0o700)
+	path := s.outputPath(id)
+	fd, err := open(path, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC)
+	if err != nil {
+		return
+	}
+	err = writeAll(fd, tail)
+	syscall.Close(fd)
+	if err != nil {
+		syscall.Unlink(path) // half of it would look like all of it
+	}
+}
+
+func (j journal) outputPath(id string) string { return j.dir + "/output/" + id }
+
+// closeLease closes the lock of a lease. Processes that inherited it keep it,
+// unless the lease says otherwise.
+func (d *driver) closeLease(l cronce.Lease) {
+	d.mu.Lock()
+	f := d.leases[l.Run.ID]
+	delete(d.leases, l.Run.ID)
+	d.mu.Unlock()
+	for _, f := range []*os.File{f, l.Lock} {
+		if f != nil {
+			closeLease(f, l.FreeLock)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+// Package localstore keeps jobs, runs and locks of one machine in plain files:
+// nothing to install, nothing to run. A job is a folder with a lock file and a
+// journal that cat, jq and lslocks can read; see docs/local-store.md.
+//
+// A lease lasts as long as any process has the job's lock file open, see
+// [cronce.Lease.Lock]: the kernel frees it with its last holder, whatever
+// happens to them.
+package localstore
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cronce/cronce"
+)
+
+// Options says where a store is and how long it keeps its history. The zero
+// value is this user's own store.
+type Options struct {
+	// Dir is the store's folder, an absolute path. It is made if its parent
+	// exists. Empty: CRONCE_STORE, else the place that goes with the user id,
+	// see [Place].
+	Dir string
+
+	// ReadOnly opens the store, also another user's, only to look at it.
+	// What changes it is refused, and a store that does not exist is empty.
+	ReadOnly bool
+
+	// KeepAge and KeepBytes bound the history of each job; what exceeds
+	// either is forgotten, oldest first. 0 is the default, less than 0 is
+	// unbounded. A forgotten tick stays decided.
+	KeepAge   time.Duration // default 90 days
+	KeepBytes int64         // default 8 MiB
+}
+
+// The default retention.
+const (
+	DefaultKeepAge   = 90 * 24 * time.Hour
+	DefaultKeepBytes = 8 << 20
+)
+
+// Place is the folder of this user's store: CRONCE_STORE if it is set, else
+// /var/lib/cronce/<uid> where that exists or the user is root, else
+// .local/state/cronce under the home in /etc/passwd. It does not depend on HOME,
+// which cron and a shell set differently. It makes nothing.
+func Place() (string, error) {
+	p, err := thisHost().place("")
+	return p.dir, err
+}
+
+// Open opens the store, and makes it if it does not exist. *cronce.ConfigError:
+// it cannot keep the promise, and what to do about it.
+func Open(o Options) (*cronce.Store, error) {
+	d, err := openDriver(o, thisHost())
+	if err != nil {
+		return nil, err
+	}
+	return cronce.NewStore(d), nil
+}
+
+// driver is the store as one process uses it.
+type driver struct {
+	dir       string
+	readOnly  bool
+	keepAge   time.Duration
+	keepBytes int64
+
+	// These are other than usual in tests only.
+	clock         func() time.Time
+	fsync         func(fd int) error
+	segmentBytes  int64
+	patience      time.Duration // how long a claim waits for the decide lock
+	endPatience   time.Duration // and the end of a run
+	waitForgotten time.Duration // a place to wait is given up when its claim is not repeated
+	grace         time.Duration // between TERM and KILL at a revocation
+
+	mu     sync.Mutex
+	states map[string]*state // as last read, by job; one goroutine at a time has it
+	leases map[string]*os.File
+	waits  map[string]*waiter
+}
+
+var _ cronce.Driver = (*driver)(nil)
+
+// segmentBytes is when a new segment is begun. A claim reads the newest
+// segment whole, so it is small; each is a file, so it is not tiny.
+const segmentBytes = 32 << 10
+
+func openDriver(o Options, h host) (*driver, error) {
+	p, err := h.place(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &driver{
+		dir: p.dir, readOnly: o.ReadOnly, keepAge: o.KeepAge, keepBytes: o.KeepBytes,
+		clock: time.Now, fsync: fsync, segmentBytes: segmentBytes,
+		patience: 10 * time.Second, endPatience: time.Minute, waitForgotten: 10 * time.Second, grace: cronce.DefaultGrace,
+		states: map[string]*state{}, leases: map[string]*os.File{}, waits: map[string]*waiter{},
+	}
+	if d.keepAge == 0 {
+		d.keepAge = DefaultKeepAge
+	}
+	if d.keepBytes == 0 {
+		d.keepBytes = DefaultKeepBytes
+	}
+	if !o.ReadOnly {
+		if err := h.prepare(p); err != nil {
+			return nil, err
+		}
+	} else if have, err := exists(p.dir); err != nil {
+		return nil, err
+	} else if !have {
+		return d, nil
+	} else if err := h.checkFormat(p.dir, false); err != nil {
+		return nil, err
+	}
+	// The kernel shows open files by their real path; so must we, to find them.
+	if d.dir, err = filepath.EvalSymlinks(p.dir); err != nil {
+		return nil, &cronce.UnavailableError{Store: p.dir, Err: err}
+	}
+	return d, nil
+}
+
+// folder is the folder of a job.
+func (d *driver) folder(job string) string { return d.dir + "/jobs/" + folderName(job) }
+
+// now is the store's clock, to the microsecond.
+func (d *driver) now() time.Time { return d.clock().UTC().Truncate(time.Microsecond) }
+
+// Now is this host's clock.
+func (d *driver) Now(ctx context.Context) (time.Time, error) { return d.now(), ctx.Err() }
+
+// take hands out what is known of a job's journal; put takes it back.
+func (d *driver) take(job string) *state {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	st := d.states[job]
+	delete(d.states, job)
+	return st
+}
+
+func (d *driver) put(job string, st *state) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.states[job] = st
+}
+
+// Close gives up places to wait. Leases, and the locks that keep them, stay
+// with whoever has them.
+func (d *driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, w := range d.waits {
+		w.timer.Stop()
+		unlock(w.fd)
+		delete(d.waits, id)
+	}
+	return nil
+}
+
+// writable refuses to change a store opened to be looked at.
+func (d *driver) writable() error {
+	if d.readOnly {
+		return &cronce.ConfigError{Store: d.dir, What: "it was opened read-only", Cure: "do this as the store's own user"}
+	}
+	return nil
+}

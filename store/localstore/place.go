@@ -1,0 +1,308 @@
+package localstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/cronce/cronce"
+)
+
+// host is what the place of a store depends on, so that tests can have another.
+type host struct {
+	shared string // where stores made by root are
+	passwd string
+	uid    int
+	store  string // CRONCE_STORE
+	statfs func(path string) (kind int64, readOnly bool, err error)
+}
+
+func thisHost() host {
+	return host{
+		shared: "/var/lib/cronce",
+		passwd: "/etc/passwd",
+		uid:    os.Geteuid(),
+		store:  os.Getenv("CRONCE_STORE"),
+		statfs: statfs,
+	}
+}
+
+// place is where a store is, and what may be made on the way to it.
+type place struct {
+	dir string
+	// mkdir are the folders that may be made, outermost first. A folder that
+	// somebody named is made, the ones above it are not: where a disk is not
+	// mounted, a new and empty store in its place would decide ticks again.
+	mkdir []string
+}
+
+// place finds the store of this user. It depends on the user id alone, as
+// cron's environment and a person's differ.
+func (h host) place(explicit string) (place, error) {
+	named := explicit
+	if named == "" {
+		named = h.store
+	}
+	if named != "" {
+		dir := strings.TrimPrefix(named, "file://")
+		if !strings.HasPrefix(dir, "/") {
+			return place{}, &cronce.ConfigError{Store: named, What: "this is not an absolute path",
+				Cure: "a local store needs one, as /srv/cronce; other stores are opened by cronced"}
+		}
+		if dir = strings.TrimRight(dir, "/"); dir == "" {
+			dir = "/"
+		}
+		return place{dir, []string{dir}}, nil
+	}
+
+	shared := h.shared + "/" + strconv.Itoa(h.uid)
+	haveShared, err := exists(shared)
+	if err != nil {
+		return place{}, err
+	}
+	home, err := h.home()
+	if err != nil && !haveShared && h.uid != 0 {
+		return place{}, err
+	}
+	if home == "" {
+		return place{shared, []string{h.shared, shared}}, nil
+	}
+	local := home + "/.local/state/cronce"
+	haveLocal, err := exists(local)
+	switch {
+	case err != nil && !haveShared:
+		return place{}, err
+	case haveShared && haveLocal:
+		return place{}, &cronce.ConfigError{Store: shared, What: "there is also " + local,
+			Cure: "only one of them can know what has run: while no job runs, look at both, then move one away"}
+	case haveShared, h.uid == 0 && !haveLocal:
+		return place{shared, []string{h.shared, shared}}, nil
+	}
+	return place{local, []string{home + "/.local", home + "/.local/state", local}}, nil
+}
+
+// home is the user's home in the passwd file. The file is read as it is:
+// os/user would start a C library or parse NSS for it in every job.
+func (h host) home() (string, error) {
+	b, err := os.ReadFile(h.passwd)
+	if err != nil && !os.IsNotExist(err) {
+		return "", err
+	}
+	id := strconv.Itoa(h.uid)
+	for line := range bytes.Lines(b) {
+		f := strings.Split(strings.TrimRight(string(line), "\n"), ":")
+		if len(f) < 7 || f[2] != id {
+			continue
+		}
+		home := strings.TrimRight(f[5], "/")
+		if info, err := os.Stat(home); home != "" && err == nil && info.IsDir() {
+			return home, nil
+		}
+		break
+	}
+	return "", &cronce.ConfigError{Store: h.shared + "/" + id,
+		What: fmt.Sprintf("user %s has no home in %s to keep a store in", id, h.passwd),
+		Cure: "set CRONCE_STORE to a folder of that user, or make one as root: cronce store init --user NAME"}
+}
+
+// exists tells whether there is anything at that path.
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
+		return false, nil
+	}
+	return false, &cronce.ConfigError{Store: path, What: "cannot be looked at: " + err.Error(),
+		Cure: "let this user reach it, or set CRONCE_STORE to another folder"}
+}
+
+// prepare makes the store where it does not exist yet and refuses it where it
+// cannot keep the promise.
+func (h host) prepare(p place) error {
+	refuse := func(what, cure string) error {
+		return &cronce.ConfigError{Store: p.dir, What: what, Cure: cure}
+	}
+	info, err := os.Stat(p.dir)
+	if errors.Is(err, syscall.ENOENT) {
+		if err = h.make(p); err == nil {
+			info, err = os.Stat(p.dir)
+		}
+	}
+	if err != nil {
+		return refuse("cannot be used: "+err.Error(), "make the folder for this user, with mode 0700, or set CRONCE_STORE to another one")
+	}
+	if !info.IsDir() {
+		return refuse("this is not a folder", "move it away, or set CRONCE_STORE to another place")
+	}
+	if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != h.uid {
+		return refuse(fmt.Sprintf("it belongs to user %d, this is user %d", owner, h.uid),
+			fmt.Sprintf("a store has one user: chown -R %d %s, or set CRONCE_STORE to another folder", h.uid, p.dir))
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return refuse(fmt.Sprintf("others can write to it (mode %04o)", info.Mode().Perm()), "chmod 0700 "+p.dir)
+	}
+	if info.Mode().Perm()&0o700 != 0o700 {
+		return refuse(fmt.Sprintf("its user cannot write to it (mode %04o)", info.Mode().Perm()), "chmod 0700 "+p.dir)
+	}
+	if err := h.checkWay(p.dir); err != nil {
+		return err
+	}
+	kind, readOnly, err := h.statfs(p.dir)
+	if err != nil {
+		return &cronce.UnavailableError{Store: p.dir, Err: err}
+	}
+	if name := networkName(kind, p.dir); name != "" {
+		return refuse("it is on "+name+", where a lock of one host does not reliably hold on another",
+			"set CRONCE_STORE to a folder on a local disk; for a fleet use a shared store, as redis or postgres")
+	}
+	if readOnly {
+		return refuse("its file system is mounted read-only", "mount it writable, or set CRONCE_STORE to another folder")
+	}
+	return h.checkFormat(p.dir, true)
+}
+
+// make makes the store's folders. One that another process made meanwhile is
+// as good.
+func (h host) make(p place) error {
+	for _, dir := range p.mkdir {
+		mode := os.FileMode(0o700)
+		if dir == h.shared {
+			mode = 0o755 // others' stores are in it
+		}
+		err := os.Mkdir(dir, mode)
+		if errors.Is(err, syscall.EEXIST) {
+			continue
+		}
+		if err == nil {
+			err = syncDir(parent(dir))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkWay refuses a way to the store that others can bend: a symbolic link of
+// another user, or a folder above from which everybody can move it away. In a
+// sticky folder, as /tmp, only its owner can.
+func (h host) checkWay(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return &cronce.UnavailableError{Store: dir, Err: err}
+	}
+	if owner := int(info.Sys().(*syscall.Stat_t).Uid); info.Mode()&os.ModeSymlink != 0 && owner != h.uid && owner != 0 {
+		return &cronce.ConfigError{Store: dir, What: fmt.Sprintf("it is a symbolic link of user %d", owner),
+			Cure: "name the folder itself in CRONCE_STORE"}
+	}
+	above, err := os.Stat(parent(dir))
+	if err != nil {
+		return &cronce.UnavailableError{Store: dir, Err: err}
+	}
+	if above.Mode().Perm()&0o002 != 0 && above.Mode()&os.ModeSticky == 0 {
+		return &cronce.ConfigError{Store: dir, What: "everybody can move it away, as its parent is writable for all",
+			Cure: "chmod o-w " + parent(dir)}
+	}
+	return nil
+}
+
+func parent(dir string) string {
+	if i := strings.LastIndexByte(dir, '/'); i > 0 {
+		return dir[:i]
+	}
+	return "/"
+}
+
+// formatLine is the content of the file "format" in a store; the number in it
+// is raised by a change that older programs must not touch.
+const (
+	formatNumber = 1
+	formatLine   = "cronce local store, format 1\n"
+)
+
+// checkFormat reads the store's format, and with init writes it into a new store.
+func (h host) checkFormat(dir string, init bool) error {
+	name := dir + "/format"
+	b, err := os.ReadFile(name)
+	switch {
+	case err == nil && string(b) == formatLine:
+		return nil
+	case err == nil:
+		return &cronce.ConfigError{Store: dir, What: fmt.Sprintf("its format is %.80q, this program knows %q", b, formatLine),
+			Cure: "use the cronce that wrote it, or a newer one"}
+	case !errors.Is(err, syscall.ENOENT):
+		return &cronce.ConfigError{Store: dir, What: "its format cannot be read: " + err.Error(), Cure: "chmod 0600 " + name}
+	}
+	if have, err := exists(dir + "/jobs"); err != nil {
+		return err
+	} else if have {
+		return &cronce.ConfigError{Store: dir, What: "it has jobs, but the file that tells its format is gone",
+			Cure: fmt.Sprintf("if a cronce as old as this one wrote it: printf '%s\\n' > %s", strings.TrimSpace(formatLine), name)}
+	}
+	if !init {
+		return nil
+	}
+	// Written aside and renamed, so that no other process reads half of it.
+	if err := replaceFile(name, []byte(formatLine)); err != nil {
+		return diskError(dir, notStarted, err)
+	}
+	return nil
+}
+
+// networks are the file systems that more than one host can mount, by the
+// magic number of statfs(2).
+var networks = map[uint32]string{
+	0x6969: "NFS", 0x517b: "SMB", 0xff534d42: "CIFS", 0xfe534d42: "SMB", 0x5346414f: "AFS", 0x6b414653: "AFS",
+	0x00c36400: "CephFS", 0x0bd00bd0: "Lustre", 0x01021997: "9p", 0x73757245: "Coda", 0x564c: "NCP",
+	0x7461636f: "OCFS2", 0x01161970: "GFS2", 0x47504653: "GPFS", 0x19830326: "BeeGFS", 0xaad7aaea: "PanFS",
+	0x786f4256: "a folder of the VirtualBox host", 0xbacbacbc: "a folder of the VMware host",
+}
+
+const fuseMagic = 0x65735546
+
+// localFuse are the FUSE file systems known to be of one host. Of any other,
+// nobody can tell.
+var localFuse = map[string]bool{
+	"fuseblk": true, "fuse.fuse-overlayfs": true, "fuse.mergerfs": true, "fuse.gocryptfs": true, "fuse.encfs": true, "fuse.bindfs": true,
+}
+
+// networkName names the file system if it is none of this host alone.
+func networkName(kind int64, dir string) string {
+	if name := networks[uint32(kind)]; name != "" {
+		return name
+	}
+	if uint32(kind) == fuseMagic {
+		if t := mountType(dir); !localFuse[t] {
+			return "a FUSE file system (" + t + ")"
+		}
+	}
+	return ""
+}
+
+// mountType is the type of the file system as the kernel's list of mounts has
+// it, with the subtype, as fuse.sshfs.
+func mountType(dir string) string {
+	var st syscall.Stat_t
+	if err := syscall.Stat(dir, &st); err != nil {
+		return "unknown"
+	}
+	dev := fmt.Sprintf("%d:%d", major(uint64(st.Dev)), minor(uint64(st.Dev)))
+	b, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range bytes.Lines(b) {
+		before, after, ok := strings.Cut(string(line), " - ")
+		f, g := strings.Fields(before), strings.Fields(after)
+		if ok && len(f) > 2 && f[2] == dev && len(g) > 0 {
+			return g[0]
+		}
+	}
+	return "unknown"
+}
+
+func major(dev uint64) uint64 { return dev>>8&0xfff | dev>>32&^0xfff }
+func minor(dev uint64) uint64 { return dev&0xff | dev>>12&0xffffff00 }

@@ -1,0 +1,259 @@
+package localstore
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cronce/cronce"
+)
+
+// The events of a journal, one a line.
+const (
+	evSegment   = "segment"   // the first line of a segment: what the earlier ones add up to
+	evStart     = "start"     // a tick was decided as run, and the run has the lease
+	evSkip      = "skip"      // a tick was decided as a skip
+	evEnd       = "end"       // a run ended, or was found lost
+	evDefine    = "define"    // the job's definition changed
+	evPause     = "pause"     // requests of people
+	evResume    = "resume"    //
+	evStop      = "stop"      //
+	evRevoke    = "revoke"    //
+	evWatermark = "watermark" // ticks up to Dropped count as decided from now on
+)
+
+// record is one line of a journal. A reader ignores events and fields that it
+// does not know.
+type record struct {
+	Event string    `json:"event"`
+	At    time.Time `json:"at"` // by this host's clock
+
+	// start, skip, end
+	ID      string            `json:"id,omitempty"`
+	Tick    time.Time         `json:"tick,omitzero"`
+	Slot    int               `json:"slot,omitempty"`
+	Attempt int               `json:"attempt,omitempty"`
+	Fence   int64             `json:"fence,omitempty"`
+	Holder  cronce.Holder     `json:"holder,omitzero"`
+	Skip    cronce.SkipReason `json:"skip,omitempty"`
+	Held    string            `json:"held,omitempty"`
+	Lock    *lockID           `json:"lock,omitempty"`
+	Proc    *procID           `json:"proc,omitempty"`
+	Outcome cronce.Outcome    `json:"outcome,omitempty"`
+	Exit    int               `json:"exit,omitempty"`
+	Signal  string            `json:"signal,omitempty"`
+	Message string            `json:"message,omitempty"`
+	Output  int64             `json:"output,omitempty"`
+
+	// define and the requests
+	Definition *cronce.Definition `json:"definition,omitempty"`
+	By         string             `json:"by,omitempty"`
+	Why        string             `json:"why,omitempty"`
+	Runs       []string           `json:"runs,omitempty"` // whom a stop or revoke is for
+
+	// segment, watermark
+	Format   int       `json:"format,omitempty"`
+	Segment  int       `json:"segment,omitempty"`
+	Job      string    `json:"job,omitempty"`
+	Snapshot *snapshot `json:"snapshot,omitempty"`
+	Dropped  time.Time `json:"dropped,omitzero"`
+}
+
+// lockID is the lock file that guards a run. The inode tells whether the file
+// of that name is still the one that was locked.
+type lockID struct {
+	File string `json:"file"`
+	Dev  uint64 `json:"dev"`
+	Ino  uint64 `json:"ino"`
+}
+
+// snapshot is what a job's earlier segments add up to, so that a claim usually
+// reads the newest one only.
+type snapshot struct {
+	Definition cronce.Definition `json:"definition,omitzero"`
+	Since      time.Time         `json:"since,omitzero"`
+	Fence      int64             `json:"fence,omitempty"`
+	Success    time.Time         `json:"success,omitzero"`
+	Paused     *cronce.Request   `json:"paused,omitempty"`
+	Open       []record          `json:"open,omitempty"` // start records of live runs
+	Last       *cronce.Run       `json:"last,omitempty"` // decided last
+	Ran        *record           `json:"ran,omitempty"`  // the last start under job.lock
+	// Decided covers the ticks decided in earlier segments: one outside these
+	// spans was not decided there. Few spans, so that a tick from a day on
+	// which the clock was wrong does not make every later one look old.
+	Decided []span `json:"decided,omitempty"`
+	// Dropped is the highest tick in a segment that was removed: it and all
+	// before it count as decided.
+	Dropped time.Time `json:"dropped,omitzero"`
+	// Until is the latest time in earlier segments.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// span is the time between two ticks, both included.
+type span struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// The longest texts that go into a record. An end record fits into
+// endReserve, whatever the text: JSON takes at most six bytes for one.
+const (
+	maxMessage = 512
+	maxText    = 256
+	endReserve = 4096
+)
+
+// cut shortens a text, between two characters.
+func cut(s string, longest int) string {
+	if len(s) <= longest {
+		return s
+	}
+	for longest > 0 && !utf8.RuneStart(s[longest]) {
+		longest--
+	}
+	return s[:longest]
+}
+
+func cutHolder(h cronce.Holder) cronce.Holder {
+	h.Host, h.User, h.Via = cut(h.Host, maxText), cut(h.User, maxText), cut(h.Via, maxText)
+	return h
+}
+
+// encode writes the record as a line.
+func (r record) encode(b *bytes.Buffer) error {
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false) // people read it
+	return e.Encode(r)
+}
+
+// run is the run, or skip, that a start or skip record tells of, ended as end
+// says if it is not nil.
+func (r record) run(job string, end *record) cronce.Run {
+	run := cronce.Run{
+		ID: r.ID, Job: job, Tick: r.Tick, Slot: r.Slot, Attempt: r.Attempt, Fence: r.Fence, Holder: r.Holder,
+		Skip: r.Skip, Held: r.Held, Start: r.At,
+	}
+	if r.Skip != "" {
+		run.End = r.At
+	}
+	if end != nil {
+		run.End = end.At
+		run.Result = cronce.Result{Outcome: end.Outcome, ExitCode: end.Exit, Signal: end.Signal,
+			Message: end.Message, OutputBytes: end.Output}
+	}
+	return run
+}
+
+// decided tells whether the record decides a tick, or a run by hand.
+func (r record) decided() bool { return r.Event == evStart || r.Event == evSkip }
+
+// errDamaged is a journal that cannot be trusted any more.
+var errDamaged = errors.New("damaged")
+
+// parseLines reads the lines of a segment. size is how far they reach: what
+// comes after it is the rest of a write that never ended and was never
+// answered. A damaged line before the end is an error, as it may have been a
+// decision; the records that can be read come with it.
+//
+// whole: b is a segment from its first line on, not a continuation. A segment
+// without a complete first line has no records; its size is 0.
+func parseLines(b []byte, whole bool) (recs []record, size int64, err error) {
+	torn := false
+	for line := 1; len(b) > 0; line++ {
+		n := bytes.IndexByte(b, '\n') + 1
+		if n == 0 {
+			break
+		}
+		text := bytes.TrimSpace(b[:n])
+		b = b[n:]
+		var r record
+		switch {
+		case len(text) == 0:
+		case json.Unmarshal(text, &r) != nil || r.Event == "":
+			if len(bytes.TrimSpace(b)) == 0 && bytes.IndexByte(text, 0) >= 0 {
+				// A page that a power failure left unwritten, within the last line.
+				torn = true
+			} else if err == nil {
+				err = fmt.Errorf("%w: line %d is not a record: %.80q", errDamaged, line, text)
+			}
+		case whole && len(recs) == 0 && (r.Event != evSegment || r.Snapshot == nil || r.Job == ""):
+			if err == nil {
+				err = fmt.Errorf("%w: line %d should be the head of the segment", errDamaged, line)
+			}
+		case whole && len(recs) == 0 && r.Format != formatNumber:
+			return nil, 0, fmt.Errorf("its format is %d, this program knows %d", r.Format, formatNumber)
+		default:
+			recs = append(recs, r)
+		}
+		if torn {
+			break
+		}
+		size += int64(n)
+	}
+	return recs, size, err
+}
+
+// maxSpans is how many spans a snapshot has at most.
+const maxSpans = 8
+
+// cover adds ticks to spans and merges the nearest until they are few.
+func cover(spans []span, ticks []time.Time) []span {
+	all := slices.Clone(spans)
+	for _, t := range ticks {
+		all = append(all, span{t, t})
+	}
+	slices.SortFunc(all, func(a, b span) int { return a.From.Compare(b.From) })
+	out := all[:0]
+	for _, s := range all {
+		if n := len(out); n > 0 && !s.From.After(out[n-1].To) {
+			if s.To.After(out[n-1].To) {
+				out[n-1].To = s.To
+			}
+			continue
+		}
+		out = append(out, s)
+	}
+	for len(out) > maxSpans {
+		nearest := 1
+		for i := 2; i < len(out); i++ {
+			if out[i].From.Sub(out[i-1].To) < out[nearest].From.Sub(out[nearest-1].To) {
+				nearest = i
+			}
+		}
+		out[nearest-1].To = out[nearest].To
+		out = slices.Delete(out, nearest, nearest+1)
+	}
+	return out
+}
+
+// covers tells whether the tick may be in the spans.
+func covers(spans []span, tick time.Time) bool {
+	return slices.ContainsFunc(spans, func(s span) bool { return !tick.Before(s.From) && !tick.After(s.To) })
+}
+
+// segmentName and segmentNumber convert between the number of a segment and
+// the name of its file.
+func segmentName(n int) string { return fmt.Sprintf("journal.%06d.jsonl", n) }
+
+func segmentNumber(name string) (int, bool) {
+	digits, ok := strings.CutPrefix(name, "journal.")
+	if !ok {
+		return 0, false
+	}
+	if digits, ok = strings.CutSuffix(digits, ".jsonl"); !ok || len(digits) < 6 {
+		return 0, false
+	}
+	n := 0
+	for _, c := range digits {
+		if c < '0' || c > '9' || n > 1e8 {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, n > 0 && segmentName(n) == name
+}

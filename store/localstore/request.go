@@ -1,0 +1,235 @@
+package localstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cronce/cronce"
+)
+
+// control is the content of control.json: what the runs of a job are asked to
+// do. It is a file of its own, so that a run can look at it often and cheaply.
+type control struct {
+	Stop   *order `json:"stop,omitempty"`
+	Revoke *order `json:"revoke,omitempty"`
+}
+
+// order is a request to some runs. It names them, as no clock can tell which
+// runs were there when it was made.
+type order struct {
+	By   string    `json:"by,omitempty"`
+	Why  string    `json:"why,omitempty"`
+	At   time.Time `json:"at"`
+	Runs []string  `json:"runs"`
+}
+
+func (o *order) is(run string) bool { return o != nil && slices.Contains(o.Runs, run) }
+
+// with is the order r for those runs, and for the runs of an earlier one that
+// still live.
+func (o *order) with(r record, open []record) *order {
+	n := &order{By: r.By, Why: r.Why, At: r.At, Runs: slices.Clone(r.Runs)}
+	if o != nil {
+		for _, id := range o.Runs {
+			if !slices.Contains(n.Runs, id) && slices.ContainsFunc(open, func(o record) bool { return o.ID == id }) {
+				n.Runs = append(n.Runs, id)
+			}
+		}
+	}
+	return n
+}
+
+func (j journal) readControl() (c control, err error) {
+	b, err := readFile(j.dir + "/control.json")
+	if errors.Is(err, syscall.ENOENT) {
+		return c, nil
+	}
+	if err == nil {
+		if err = json.Unmarshal(b, &c); err != nil {
+			err = &cronce.ConfigError{Store: j.store, What: j.dir + "/control.json: " + err.Error(), Cure: "remove that file, then ask again"}
+		}
+	}
+	return c, err
+}
+
+// order puts a stop or revoke into the control file.
+func (s *section) order(r record) error {
+	c, err := s.readControl()
+	if err != nil {
+		c = control{} // what is asked for now matters more
+	}
+	if r.Event == evRevoke {
+		c.Revoke = c.Revoke.with(r, s.st.Open)
+	} else {
+		c.Stop = c.Stop.with(r, s.st.Open)
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return replaceFile(s.dir+"/control.json", append(b, '\n'))
+}
+
+// askToStop asks the holders to make way for a claim, once.
+func (s *section) askToStop(c cronce.Claim, lives []live, now time.Time) error {
+	r := record{Event: evStop, At: now, By: "run " + c.RunID, Why: "it replaces this run"}
+	done, err := s.readControl()
+	for _, l := range lives {
+		if l.run.ID != "" && !(err == nil && done.Stop.is(l.run.ID)) {
+			r.Runs = append(r.Runs, l.run.ID)
+		}
+	}
+	if len(r.Runs) == 0 {
+		return nil
+	}
+	if err := s.write(r); err != nil {
+		return err
+	}
+	return s.order(r)
+}
+
+// Request records a request, and carries out a revocation.
+func (d *driver) Request(ctx context.Context, r cronce.Request) error {
+	if err := d.writable(); err != nil {
+		return err
+	}
+	creates := r.Kind == cronce.Define || r.Kind == cronce.Pause
+	s, err := d.enter(ctx, r.Job, creates, d.patience)
+	if errors.Is(err, errNoJob) {
+		return nil // nothing to resume, stop or revoke
+	}
+	if err != nil {
+		return diskError(d.dir, "", err)
+	}
+	locks, err := s.request(r)
+	s.leave()
+	if err != nil || r.Kind != cronce.Revoke {
+		return diskError(d.dir, "", err)
+	}
+	return d.endHolders(ctx, r.Job, locks)
+}
+
+// request writes the request into the journal. For a revocation it returns the
+// locks that are to be freed.
+func (s *section) request(r cronce.Request) ([]lockID, error) {
+	rec := record{At: s.d.now(), By: cut(r.By, maxText), Why: cut(r.Why, maxText)}
+	switch r.Kind {
+	case cronce.Define:
+		if r.Definition == s.st.Definition && !s.st.Since.IsZero() {
+			return nil, nil
+		}
+		rec.Event, rec.Definition = evDefine, &r.Definition
+		return nil, s.write(rec)
+	case cronce.Pause:
+		rec.Event = evPause
+		return nil, s.write(rec)
+	case cronce.Resume:
+		if s.st.Paused == nil {
+			return nil, nil
+		}
+		rec.Event = evResume
+		return nil, s.write(rec)
+	case cronce.Stop:
+		rec.Event = evStop
+	case cronce.Revoke:
+		rec.Event = evRevoke
+	default:
+		return nil, fmt.Errorf("job %q: no such request: %q", r.Job, r.Kind)
+	}
+	lives, err := s.survey("", true)
+	if err != nil || len(lives) == 0 {
+		return nil, err
+	}
+	var locks []lockID
+	for _, l := range lives {
+		locks = append(locks, l.lock)
+		if l.run.ID != "" {
+			rec.Runs = append(rec.Runs, l.run.ID)
+		}
+	}
+	if err := s.write(rec); err != nil {
+		return nil, err
+	}
+	return locks, s.order(rec)
+}
+
+// endHolders ends the processes that hold those locks, this one excepted: the
+// work first, so that whoever watches over it can still record its end; then,
+// if it does not let go, the process that claimed the run.
+func (d *driver) endHolders(ctx context.Context, job string, locks []lockID) error {
+	for _, step := range []struct {
+		work, claimer syscall.Signal
+		wait          time.Duration
+	}{
+		{syscall.SIGTERM, 0, d.grace},
+		{syscall.SIGKILL, syscall.SIGTERM, d.grace},
+		{syscall.SIGKILL, syscall.SIGKILL, 2 * time.Second},
+	} {
+		left, err := d.signalHolders(ctx, job, locks, step.work, step.claimer)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		end := time.Now().Add(step.wait)
+		for slices.ContainsFunc(left, openFile.locks) && time.Now().Before(end) {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(10 * time.Millisecond): // a lock's end is no event to wait for
+			}
+		}
+	}
+	left, err := d.signalHolders(ctx, job, locks, 0, 0)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	pids := make([]string, len(left))
+	for i, o := range left {
+		pids[i] = fmt.Sprint(o.pid)
+	}
+	return &cronce.UnavailableError{Store: d.dir, Err: fmt.Errorf("the lock of job %q is still held by pid %s, which cannot be ended", job, strings.Join(pids, ", "))}
+}
+
+// signalHolders sends the signals to whoever holds the locks and returns them.
+// It does so in a section: no run that begins meanwhile can be hit.
+func (d *driver) signalHolders(ctx context.Context, job string, locks []lockID, work, claimer syscall.Signal) ([]openFile, error) {
+	s, err := d.enter(ctx, job, false, d.patience)
+	if err != nil {
+		if errors.Is(err, errNoJob) {
+			err = nil
+		}
+		return nil, err
+	}
+	defer s.leave()
+	lives, err := s.survey("", true)
+	if err != nil {
+		return nil, diskError(d.dir, "", err)
+	}
+	var left []openFile
+	for _, l := range lives {
+		if !slices.Contains(locks, l.lock) {
+			continue
+		}
+		for _, o := range findHolders(l.lock) {
+			if o.pid == os.Getpid() {
+				continue
+			}
+			left = append(left, o)
+			signal := work
+			if o.pid == l.claimer {
+				signal = claimer
+			}
+			p, err := os.FindProcess(o.pid) // a pidfd: it is this process or none
+			if err == nil && signal != 0 && o.is(l.lock) {
+				p.Signal(signal)
+			}
+		}
+	}
+	return left, nil
+}

@@ -1,0 +1,144 @@
+package localstore
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cronce/cronce"
+)
+
+// state is what a job's journal says, as far as the newest segment tells.
+type state struct {
+	job  string
+	seq  int    // number of the newest segment, 0: there is none
+	ino  uint64 // of its file
+	size int64  // how far its complete lines reach
+	all  []int  // numbers of all segments, ascending
+
+	snapshot                           // kept up to date
+	head     snapshot                  // as the newest segment begins
+	begun    bool                      // head is set
+	runs     map[string]*cronce.Run    // decided in the newest segment, by id
+	byTick   map[int64][]*cronce.Run   // the same, by tick
+	ended    map[string]cronce.Outcome // ends in the newest segment
+	locks    map[string]bool           // names of numbered lock files
+}
+
+func newState(job string) *state {
+	return &state{
+		job:    job,
+		runs:   map[string]*cronce.Run{},
+		byTick: map[int64][]*cronce.Run{},
+		ended:  map[string]cronce.Outcome{},
+		locks:  map[string]bool{},
+	}
+}
+
+// apply adds one record.
+func (s *state) apply(r record) {
+	if r.At.After(s.Until) {
+		s.Until = r.At
+	}
+	switch r.Event {
+	case evSegment:
+		if s.begun || r.Snapshot == nil {
+			return
+		}
+		s.begun, s.head = true, *r.Snapshot
+		s.snapshot = s.head
+		s.Open = slices.Clone(s.Open)
+		if r.At.After(s.Until) {
+			s.Until = r.At
+		}
+	case evStart, evSkip:
+		run := r.run(s.job, nil)
+		s.runs[r.ID], s.Last = &run, &run
+		if !r.Tick.IsZero() {
+			s.byTick[r.Tick.Unix()] = append(s.byTick[r.Tick.Unix()], &run)
+		}
+		if r.Event == evSkip {
+			return
+		}
+		s.Open = append(s.Open, r)
+		s.Fence = max(s.Fence, r.Fence)
+		if r.Lock != nil && r.Lock.File == jobLock {
+			s.Ran = &r
+		}
+	case evEnd:
+		s.ended[r.ID] = r.Outcome
+		i := slices.IndexFunc(s.Open, func(o record) bool { return o.ID == r.ID })
+		if i < 0 {
+			return
+		}
+		run := s.Open[i].run(s.job, &r)
+		s.Open = slices.Delete(s.Open, i, i+1)
+		if kept := s.runs[r.ID]; kept != nil {
+			*kept = run
+		} else if s.Last != nil && s.Last.ID == r.ID {
+			s.Last = &run
+		}
+		if run.Outcome == cronce.Succeeded {
+			success := run.Tick
+			if success.IsZero() {
+				success = run.Start
+			}
+			if success.After(s.Success) {
+				s.Success = success
+			}
+		}
+	case evDefine:
+		if r.Definition != nil {
+			s.Definition, s.Since = *r.Definition, r.At
+		}
+	case evPause:
+		s.Paused = &cronce.Request{Kind: cronce.Pause, Job: s.job, By: r.By, Why: r.Why, At: r.At}
+	case evResume:
+		s.Paused = nil
+	case evWatermark:
+		s.Dropped = r.Dropped
+	}
+}
+
+// next is the snapshot with which the next segment begins.
+func (s *state) next() snapshot {
+	n := s.snapshot
+	n.Open = slices.Clone(n.Open)
+	ticks := make([]time.Time, 0, len(s.byTick))
+	for t := range s.byTick {
+		ticks = append(ticks, time.Unix(t, 0).UTC())
+	}
+	n.Decided = cover(s.head.Decided, ticks)
+	n.Decided = slices.DeleteFunc(n.Decided, func(p span) bool { return !p.To.After(n.Dropped) })
+	return n
+}
+
+// history puts runs together from segments that are added newest first.
+type history struct {
+	job  string
+	ends map[string]record
+	runs []cronce.Run // newest first
+}
+
+// add takes the records of a segment that keep selects. An end is always taken.
+func (h *history) add(recs []record, keep func(record) bool) {
+	if h.ends == nil {
+		h.ends = map[string]record{}
+	}
+	for _, r := range recs {
+		if r.Event == evEnd {
+			if _, ok := h.ends[r.ID]; !ok {
+				h.ends[r.ID] = r
+			}
+		}
+	}
+	for _, r := range slices.Backward(recs) {
+		if !r.decided() || !keep(r) {
+			continue
+		}
+		if end, ok := h.ends[r.ID]; ok {
+			h.runs = append(h.runs, r.run(h.job, &end))
+		} else {
+			h.runs = append(h.runs, r.run(h.job, nil))
+		}
+	}
+}
