@@ -5,80 +5,68 @@ import "time"
 // An expression speaks of wall-clock times, a tick is an instant. The clock of
 // a zone is a row of periods with a constant offset from UTC; between two of
 // them the wall clock jumps forward (a gap: times that never show) or back (an
-// overlap: times that show twice). In this file u is an instant in Unix
-// seconds, w a wall-clock time in seconds since 1970-01-01T00:00:00 on that
+// overlap: times that show twice). In this file u and v are instants in Unix
+// seconds, w is a wall-clock time in seconds since 1970-01-01T00:00:00 on that
 // wall, and w = u + offset.
 
 const (
+	day = 24 * 3600
+
 	// A forward jump of more than maxGap is a day that never was (Samoa in
 	// December 2011 crossed the date line): what was due then is not made up.
 	maxGap = 3 * 3600
 
 	// No two offsets that a zone ever had are further apart than spread. The
-	// widest in the tz database are -15:56:08 and +15:13:42 (Manila, Metlakatla).
+	// widest in the tz database are -15:56:08 (Manila) and +15:13:42
+	// (Metlakatla). So what the wall clock shows at u, it has not shown before
+	// u-spread, and will not show after u+spread.
 	spread = 36 * 3600
+
+	// The end of a period that has none, and what the wall clock has passed
+	// where nothing near has changed.
+	always = 1 << 60
 )
 
-// A period is a stretch of time [start, end) during which a zone keeps one
-// offset. Neighbours may have the same offset.
+// A period is a stretch of time, until end, during which a zone keeps one
+// offset. The next one may have the same.
 type period struct {
-	start, end int64
-	offset     int64
+	end    int64
+	offset int64
 }
 
-const (
-	always = 1 << 60 // the end of a period that has none; -always is the start
-	day    = 24 * 3600
-)
-
 // periodAt returns the period of the zone that holds the instant u.
+//
+// It has no start: the one that package time would give can be too early. Just
+// after the last change that is written in a zone's data (there are such
+// periods in Ciudad Juárez in 2022 and in Metlakatla in 2019), it is computed
+// from the rule for the years to come, which was not in force before. The end
+// is right, so those who need to know where a period starts come from before.
 func periodAt(u int64, zone *time.Location) period {
 	t := time.Unix(u, 0).In(zone)
-	start, end := t.ZoneBounds()
+	_, end := t.ZoneBounds()
 	_, offset := t.Zone()
-	p := period{-always, always, int64(offset)}
-	if !start.IsZero() {
-		p.start = start.Unix()
-	}
+	p := period{always, int64(offset)}
 	if !end.IsZero() {
 		p.end = end.Unix()
 		if p.end <= u {
-			// Beyond the transitions written in the zone's data, package time cuts
-			// periods at the year's end, and takes every year for 365 days long: on
-			// the last day of a leap year the end that it names is past.
+			// By the rule for the years to come, package time cuts periods at the
+			// year's end too, and takes every year for 365 days long: on the last
+			// day of a leap year the end that it gives is past.
 			p.end += day
 		}
 	}
 	return p
 }
 
-// highest returns the highest wall-clock time that was passed before the
-// period p: the first one that can still be new in p, if p shows it.
-func (p period) highest(zone *time.Location) int64 {
-	if p.start == -always {
-		return -always
-	}
-	h := int64(-always)
-	for q := p; q.start > p.start-spread; {
-		end := q.start
-		q = periodAt(end-1, zone)
-		h = max(h, end+q.offset)
-	}
-	return h
-}
-
-// inGap reports whether a time of an expression that fires once per wall-clock
-// time lies in the gap just before p, so that p's first instant is its tick.
-// passed is p.highest.
-func (p *part) inGap(q period, passed int64, zone *time.Location) bool {
-	first := q.start + q.offset
-	if q.start == -always || passed >= first {
+// gap reports whether a matching time lies in the gap between the periods a
+// and b, so that the start of b is a tick. The wall clock has passed all times
+// before passed.
+func (f *fields) gap(a, b period, passed int64) bool {
+	first := a.end + b.offset
+	if passed >= first || b.offset-a.offset > maxGap {
 		return false
 	}
-	if q.offset-periodAt(q.start-1, zone).offset > maxGap {
-		return false
-	}
-	w := p.fields.next(passed)
+	w := f.next(passed)
 	return w != noTick && w < first
 }
 
@@ -90,30 +78,49 @@ func (p *part) inGap(q period, passed int64, zone *time.Location) bool {
 // gap that swallowed it.
 func (p *part) nextOnClock(u int64, zone *time.Location) int64 {
 	for u < maxTick {
-		q := periodAt(u, zone)
-		from := u + q.offset
-		if !p.wild && u < q.start+spread {
-			passed := q.highest(zone)
-			if u == q.start && p.inGap(q, passed, zone) {
+		// Find the period at u and, where it matters, what was before it.
+		from := u
+		if !p.wild {
+			from -= spread
+		}
+		passed := int64(-always)
+		q := periodAt(from, zone)
+		for q.end <= u {
+			passed = max(passed, q.end+q.offset)
+			r := periodAt(q.end, zone)
+			if q.end == u && !p.wild && p.gap(q, r, passed) {
 				return u
 			}
-			from = max(from, passed)
+			q = r
 		}
-		w := p.fields.next(from)
-		if w == noTick {
-			return noTick
-		}
-		if w-q.offset < q.end {
-			return w - q.offset
-		}
-		// Not in this period. What matches next is at w, so whole periods before
-		// it can be left out; but close to a change the wall clock may have shown
-		// times below from once more, so leave out only what is clear of that.
-		far := w - q.offset - spread
-		if far > q.end && q.end-u >= spread {
-			u = far
-		} else {
-			u = q.end
+
+		// Go on from there.
+		for {
+			w := u + q.offset
+			if !p.wild {
+				w = max(w, passed)
+			}
+			w = p.fields.next(w)
+			if w == noTick {
+				return noTick
+			}
+			v := w - q.offset
+			if v < q.end {
+				return v
+			}
+			// Not in this period. No time before w matches, so the periods before w
+			// can be left out; but just after a change the wall clock may show times
+			// from before u once more, so leave out only what is clear of that.
+			if v-spread > q.end && q.end-u >= spread {
+				u = v - spread
+				break
+			}
+			passed = max(passed, q.end+q.offset)
+			r := periodAt(q.end, zone)
+			if !p.wild && p.gap(q, r, passed) {
+				return q.end
+			}
+			u, q = q.end, r
 		}
 	}
 	return noTick
@@ -123,36 +130,57 @@ func (p *part) nextOnClock(u int64, zone *time.Location) int64 {
 // nextOnClock.
 func (p *part) prevOnClock(u int64, zone *time.Location) int64 {
 	for u >= minTick {
-		q := periodAt(u, zone)
-		first := q.start + q.offset
-		w := p.fields.prev(u + q.offset)
-		if p.wild {
-			if w == noTick {
-				return noTick
-			}
-			if w >= first {
-				return w - q.offset
-			}
-		} else if w >= first+spread {
-			return w - q.offset
-		} else {
-			passed := q.highest(zone)
-			if w != noTick && w >= max(first, passed) {
-				return w - q.offset
-			}
-			if p.inGap(q, passed, zone) {
-				return q.start
-			}
-			if w == noTick {
-				return noTick
-			}
+		// Where would it be, if the clock never changed?
+		_, offset := time.Unix(u, 0).In(zone).Zone()
+		w := p.fields.prev(u + int64(offset))
+		if w == noTick {
+			return noTick
 		}
-		far := w - q.offset + spread
-		if far < q.start && u-q.start >= spread {
-			u = far
+		v := w - int64(offset)
+
+		// Look from there to u; or, if that is long, in the time before u in which
+		// the wall clock may have shown times after u's.
+		low := v
+		if u-v > 10*day {
+			low = u - spread
+		}
+		if found := p.lastBetween(low, u, zone); found != noTick {
+			return found
+		}
+		if low == v {
+			u = v - 1
 		} else {
-			u = q.start - 1
+			u = v + spread
 		}
 	}
 	return noTick
+}
+
+// lastBetween returns the last tick from low to high, both included.
+func (p *part) lastBetween(low, high int64, zone *time.Location) int64 {
+	found := int64(noTick)
+	passed := int64(-always)
+	start := low // of the part of the period q that is looked at
+	if !p.wild {
+		start -= spread
+	}
+	for q := periodAt(start, zone); ; {
+		w := p.fields.prev(min(high, q.end-1) + q.offset)
+		if w >= start+q.offset && (p.wild || w >= passed) {
+			found = w - q.offset
+		}
+		if q.end > high {
+			break
+		}
+		passed = max(passed, q.end+q.offset)
+		r := periodAt(q.end, zone)
+		if !p.wild && p.gap(q, r, passed) {
+			found = q.end
+		}
+		start, q = q.end, r
+	}
+	if found < low {
+		return noTick
+	}
+	return found
 }

@@ -3,7 +3,9 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -44,11 +46,22 @@ func (e *ParseError) Error() string {
 	if e.Field != "" {
 		fmt.Fprintf(&b, "%s field, ", e.Field)
 	}
-	fmt.Fprintf(&b, "character %d: %s", utf8.RuneCountInString(e.Expr[:e.Offset])+1, e.Problem)
+	fmt.Fprintf(&b, "character %d: %s", utf8.RuneCountInString(e.Expr[:min(e.Offset, len(e.Expr))])+1, e.Problem)
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}
 	return b.String()
+}
+
+// show returns text as it can stand in a message: as it is if it can be
+// printed, quoted if not.
+func show(text string) string {
+	for _, r := range text {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return strconv.Quote(text)
+		}
+	}
+	return text
 }
 
 // Unwrap returns the reason, if it is one of those that have a name.

@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // A fieldSpec says what may stand in a field.
@@ -336,12 +337,13 @@ func (f *fieldParser) hintFor(text string) string {
 func (f *fieldParser) unexpected() error {
 	rest := f.word.text[f.pos:]
 	if rest == "" {
-		e := f.fail(f.pos, "", fmt.Sprintf("%s ends too soon", f.word.text))
+		e := f.fail(f.pos, "", fmt.Sprintf("%s ends too soon", show(f.word.text)))
 		e.Want = "a value"
 		return e
 	}
-	got := string([]rune(rest)[:1])
-	e := f.fail(f.pos, got, fmt.Sprintf("%s cannot stand here", got))
+	_, size := utf8.DecodeRuneInString(rest)
+	got := rest[:size]
+	e := f.fail(f.pos, got, fmt.Sprintf("%s cannot stand here", show(got)))
 	switch got {
 	case "?":
 		e.Hint = "write * where Quartz has ?, and mind that Quartz counts days of the week from SUN=1"

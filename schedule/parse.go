@@ -136,7 +136,7 @@ func (p *parser) part(words []word, end int) (part, error) {
 	if strings.HasPrefix(words[0].text, "@") {
 		return p.at(words)
 	}
-	return p.expression(words, end)
+	return p.expression(words)
 }
 
 // at reads an alternative that starts with @.
@@ -153,7 +153,7 @@ func (p *parser) at(words []word) (part, error) {
 	}
 	expr, ok := macro(name.text)
 	if !ok {
-		e := p.fail(name, name.text+" is not known")
+		e := p.fail(name, show(name.text)+" is not known")
 		e.Want = "@yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly or @every DURATION"
 		e.Hint = "known are " + e.Want
 		lower := strings.ToLower(name.text)
@@ -163,11 +163,11 @@ func (p *parser) at(words []word) (part, error) {
 		return part{}, e
 	}
 	if len(words) > 1 {
-		e := p.fail(words[1], fmt.Sprintf("%s stands alone, but %s follows", name.text, words[1].text))
+		e := p.fail(words[1], fmt.Sprintf("%s stands alone, but %s follows", name.text, show(words[1].text)))
 		return part{}, e
 	}
 	inner := parser{expr: expr}
-	return inner.expression(inner.split(0, len(expr)), len(expr))
+	return inner.expression(inner.split(0, len(expr)))
 }
 
 // everyDuration reads "@every DURATION".
@@ -184,7 +184,7 @@ func (p *parser) everyDuration(words []word) (part, error) {
 		return fail(word{"", w.offset + len(w.text)}, "@every needs a duration", "write "+want)
 	case 2:
 	default:
-		return fail(words[2], fmt.Sprintf("@every takes one duration, but %s follows", words[2].text),
+		return fail(words[2], fmt.Sprintf("@every takes one duration, but %s follows", show(words[2].text)),
 			"write it without blanks, such as 1h30m")
 	}
 	w := words[1]
@@ -197,30 +197,28 @@ func (p *parser) everyDuration(words []word) (part, error) {
 		if strings.HasSuffix(w.text, "d") || strings.HasSuffix(w.text, "w") {
 			hint = "the units are h, m and s: a day is 24h, counted from the epoch, whatever the zone's clock does"
 		}
-		return fail(w, w.text+" is not a duration", hint)
+		return fail(w, show(w.text)+" is not a duration", hint)
 	case d < time.Second:
-		return fail(w, w.text+" is less than a second", "")
+		return fail(w, show(w.text)+" is less than a second", "")
 	case d%time.Second != 0:
-		return fail(w, w.text+" is not a whole number of seconds", "")
+		return fail(w, show(w.text)+" is not a whole number of seconds", "")
 	}
 	return part{every: int64(d / time.Second)}, nil
 }
 
-// expression reads an alternative that is a cron expression; end is where it
-// ends.
-func (p *parser) expression(words []word, end int) (part, error) {
+// expression reads an alternative that is a cron expression.
+func (p *parser) expression(words []word) (part, error) {
 	specs := fieldSpecs()
 	seconds := p.options.Seconds == Always || p.options.Seconds == ByCount && len(words) == 6
 	if !seconds {
 		specs = specs[1:]
 	}
 	if len(words) != len(specs) {
-		return part{}, p.wrongCount(words, end, specs)
+		return part{}, p.wrongCount(words, specs)
 	}
 
 	var out part
-	out.second = 1
-	out.both = false
+	out.second = 1 // second 0, unless the field is there
 	for i, spec := range specs {
 		f := fieldParser{parser: p, spec: spec, word: words[i]}
 		if err := f.parse(&out.fields); err != nil {
@@ -246,18 +244,17 @@ func (p *parser) expression(words []word, end int) (part, error) {
 }
 
 // wrongCount explains a number of fields that is not that of specs.
-func (p *parser) wrongCount(words []word, end int, specs []fieldSpec) error {
+func (p *parser) wrongCount(words []word, specs []fieldSpec) error {
 	names := make([]string, len(specs))
 	for i, spec := range specs {
 		names[i] = spec.name
 	}
-	at := word{"", end}
+	last := words[len(words)-1]
+	at := word{"", last.offset + len(last.text)}
 	if len(words) > len(specs) {
 		at = words[len(specs)]
-	} else if last := words[len(words)-1]; len(words) > 0 {
-		at.offset = last.offset + len(last.text)
 	}
-	e := p.fail(at, fmt.Sprintf("%s expected, got %s", count(len(specs)), number(len(words))))
+	e := p.fail(at, fmt.Sprintf("%s fields expected, got %s", number(len(specs)), number(len(words))))
 	e.Want = strings.Join(names, " ")
 	switch {
 	case strings.HasPrefix(words[0].text, "TZ=") || strings.HasPrefix(words[0].text, "CRON_TZ="):
@@ -272,14 +269,7 @@ func (p *parser) wrongCount(words []word, end int, specs []fieldSpec) error {
 	return e
 }
 
-// count says how many fields there are to be.
-func count(n int) string {
-	if n == 1 {
-		return "one field"
-	}
-	return number(n) + " fields"
-}
-
+// number writes small numbers as words.
 func number(n int) string {
 	words := [...]string{"none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
 	if n < len(words) {
