@@ -20,7 +20,7 @@ var (
 	ErrNever = errors.New("can never fire")
 
 	// ErrNoName says that the schedule uses H, and Options.Name is empty.
-	ErrNoName = errors.New("H needs a job's name")
+	ErrNoName = errors.New("a job's name is needed for H")
 )
 
 // A ParseError says what is wrong with a schedule, and where.
