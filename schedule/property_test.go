@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ func TestAgainstOracle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			zone := mustZone(t, name)
+			changes := changesOf(zone)
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			for range 60 {
 				expr := randomExpr(r.IntN)
@@ -44,7 +46,7 @@ func TestAgainstOracle(t *testing.T) {
 				}
 				oracle := newOracle(expr, o)
 				for range 2 {
-					checkAround(t, s, oracle, randomTime(r.IntN, zone))
+					checkAround(t, s, oracle, randomTime(r.IntN, changes))
 				}
 				if t.Failed() {
 					t.Fatalf("seed %d", seed)
@@ -54,20 +56,36 @@ func TestAgainstOracle(t *testing.T) {
 	}
 }
 
-// randomTime chooses an instant from 1970 to 2100.
-func randomTime(choose func(int) int, zone *time.Location) time.Time {
+// randomTime chooses an instant from 1970 to 2100; changes are those of the
+// zone.
+func randomTime(choose func(int) int, changes []int64) time.Time {
 	u := int64(choose(130*366)) * 86400
-	if choose(2) == 0 {
+	if len(changes) == 0 || choose(2) == 0 {
 		u += int64(choose(86400))
 	} else {
-		u = periodAt(u, zone).end
-		if u == always {
-			u = int64(choose(4e9))
-		}
+		u = changes[choose(len(changes))]
 		u += int64(choose(2*26*60)-26*60) * 60 / int64(1+choose(26))
 		u += int64(choose(3) - 1)
 	}
 	return time.Unix(u, int64(choose(2)*choose(1e9)))
+}
+
+// changesOf returns when a zone's clock changed, from 1970 to 2100, and those
+// of more than an hour many times over, for they are rare.
+func changesOf(zone *time.Location) []int64 {
+	var changes []int64
+	p := periodAt(0, zone)
+	for p.end < 130*366*86400 {
+		q := periodAt(p.end, zone)
+		switch jump := max(q.offset-p.offset, p.offset-q.offset); {
+		case jump > 3600 || jump%1800 != 0:
+			changes = append(changes, slices.Repeat([]int64{p.end}, 100)...)
+		case jump != 0:
+			changes = append(changes, p.end)
+		}
+		p = q
+	}
+	return changes
 }
 
 // randomExpr writes an expression, a macro, an @every or a union.

@@ -56,7 +56,7 @@ func (s *Schedule) Next(t time.Time) time.Time {
 // Prev returns the last tick strictly before t, in the schedule's zone, or the
 // zero Time if there is none since 1970.
 func (s *Schedule) Prev(t time.Time) time.Time {
-	from := max(t.Unix(), minTick) // the last whole second before t
+	from := max(t.Unix(), minTick-1) // the last whole second before t
 	if t.Nanosecond() == 0 {
 		from--
 	}
