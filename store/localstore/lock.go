@@ -82,6 +82,9 @@ func lockDir(ctx context.Context, store, dir string, patience time.Duration) (in
 	end := time.Now().Add(patience)
 	pause := 200 * time.Microsecond
 	for {
+		if err := ctx.Err(); err != nil {
+			return -1, err
+		}
 		fd, err := open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY)
 		if err != nil {
 			return -1, err
