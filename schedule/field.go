@@ -325,6 +325,8 @@ func (f *fieldParser) hintFor(text string) string {
 	switch upper := strings.ToUpper(text); {
 	case upper == "L" && f.spec.name == "day-of-week":
 		return "L here needs a day before it, such as FRIL for the last Friday"
+	case f.spec.name == "day-of-month" && isNumberAnd(text, 'W'):
+		return "W stands after one day, not after a range"
 	case upper == "L" || upper == "LW" || isNumberAnd(text, 'W'):
 		return "L and W belong in the day-of-month field"
 	case isNumberAnd(text, 'L'):

@@ -208,6 +208,11 @@ func (p *parser) everyDuration(words []word) (part, error) {
 
 // expression reads an alternative that is a cron expression.
 func (p *parser) expression(words []word) (part, error) {
+	if name, _, ok := strings.Cut(words[0].text, "="); ok && (name == "TZ" || name == "CRON_TZ") {
+		e := p.fail(words[0], name+"= cannot stand here")
+		e.Hint = "the time zone is set beside the schedule, not in it"
+		return part{}, e
+	}
 	specs := fieldSpecs()
 	seconds := p.options.Seconds == Always || p.options.Seconds == ByCount && len(words) == 6
 	if !seconds {
@@ -257,8 +262,6 @@ func (p *parser) wrongCount(words []word, specs []fieldSpec) error {
 	e := p.fail(at, fmt.Sprintf("%s fields expected, got %s", number(len(specs)), number(len(words))))
 	e.Want = strings.Join(names, " ")
 	switch {
-	case strings.HasPrefix(words[0].text, "TZ=") || strings.HasPrefix(words[0].text, "CRON_TZ="):
-		e.Hint = "the time zone is set beside the schedule, not in it"
 	case len(words) == 6 && p.options.Seconds == Never:
 		e.Hint = "seconds are not switched on here"
 	case len(words) == 7:
