@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -38,10 +39,10 @@ func TestAgainstOracle(t *testing.T) {
 				expr := randomExpr(r.IntN)
 				o := Options{Zone: zone, Name: "job"}
 				s, err := Parse(expr, o)
+				if errors.Is(err, ErrNever) {
+					continue
+				}
 				if err != nil {
-					if strings.Contains(err.Error(), "can never fire") {
-						continue
-					}
 					t.Fatal(err)
 				}
 				oracle := newOracle(expr, o)
@@ -91,7 +92,7 @@ func changesOf(zone *time.Location) []int64 {
 // randomExpr writes an expression, a macro, an @every or a union.
 func randomExpr(choose func(int) int) string {
 	switch choose(12) {
-	case 0:
+	case 3: // not 0, which a choose that has run out of choices gives for ever
 		return randomExpr(choose) + " | " + randomExpr(choose)
 	case 1:
 		return []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}[choose(7)]
@@ -125,11 +126,8 @@ func randomItem(choose func(int) int, spec fieldSpec) string {
 		return v, fmt.Sprint(v)
 	}
 	between := func() string {
-		for {
-			if a, b := choose(60), choose(60); spec.low <= a && a <= b && b <= spec.high {
-				return fmt.Sprintf("%d-%d", a, b)
-			}
-		}
+		low := spec.low + choose(spec.high-spec.low+1)
+		return fmt.Sprintf("%d-%d", low, low+choose(spec.high-low+1))
 	}
 	step := func() string {
 		if choose(2) == 0 {
