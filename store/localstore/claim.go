@@ -66,12 +66,7 @@ func (s *section) claim(c cronce.Claim) (cronce.Lease, error) {
 		for slices.ContainsFunc(taken, func(r cronce.Run) bool { return r.Slot == slot }) {
 			slot++
 		}
-		if !c.Tick.After(s.st.Dropped) {
-			if s.st.Dropped.After(now) {
-				return none, &cronce.ConfigError{Store: s.dir,
-					What: fmt.Sprintf("history up to %s is forgotten, but by the clock it is %s: one of them is wrong", cronce.Stamp(s.st.Dropped), cronce.Stamp(now)),
-					Cure: "if the clock is right now: cronce store reset-watermark"}
-			}
+		if covers(s.st.Forgotten, c.Tick) {
 			return none, &cronce.TakenError{Job: c.Job, Tick: c.Tick, Run: cronce.Run{Job: c.Job, Tick: c.Tick}}
 		}
 		if c.Tick.After(now) {

@@ -15,16 +15,16 @@ import (
 
 // The events of a journal, one a line.
 const (
-	evSegment   = "segment"   // the first line of a segment: what the earlier ones add up to
-	evStart     = "start"     // a tick was decided as run, and the run has the lease
-	evSkip      = "skip"      // a tick was decided as a skip
-	evEnd       = "end"       // a run ended, or was found lost
-	evDefine    = "define"    // the job's definition changed
-	evPause     = "pause"     // requests of people
-	evResume    = "resume"    //
-	evStop      = "stop"      //
-	evRevoke    = "revoke"    //
-	evWatermark = "watermark" // ticks up to Dropped count as decided from now on
+	evSegment = "segment" // the first line of a segment: what the earlier ones add up to
+	evStart   = "start"   // a tick was decided as run, and the run has the lease
+	evSkip    = "skip"    // a tick was decided as a skip
+	evEnd     = "end"     // a run ended, or was found lost
+	evDefine  = "define"  // the job's definition changed
+	evPause   = "pause"   // requests of people
+	evResume  = "resume"  //
+	evStop    = "stop"    //
+	evRevoke  = "revoke"  //
+	evForget  = "forget"  // segments are removed; ticks within Forgotten count as decided
 )
 
 // record is one line of a journal. A reader ignores events and fields that it
@@ -56,12 +56,12 @@ type record struct {
 	Why        string             `json:"why,omitempty"`
 	Runs       []string           `json:"runs,omitempty"` // whom a stop or revoke is for
 
-	// segment, watermark
-	Format   int       `json:"format,omitempty"`
-	Segment  int       `json:"segment,omitempty"`
-	Job      string    `json:"job,omitempty"`
-	Snapshot *snapshot `json:"snapshot,omitempty"`
-	Dropped  time.Time `json:"dropped,omitzero"`
+	// segment, forget
+	Format    int       `json:"format,omitempty"`
+	Segment   int       `json:"segment,omitempty"`
+	Job       string    `json:"job,omitempty"`
+	Snapshot  *snapshot `json:"snapshot,omitempty"`
+	Forgotten []span    `json:"forgotten,omitempty"`
 }
 
 // lockID is the lock file that guards a run. The inode tells whether the file
@@ -87,9 +87,10 @@ type snapshot struct {
 	// spans was not decided there. Few spans, so that a tick from a day on
 	// which the clock was wrong does not make every later one look old.
 	Decided []span `json:"decided,omitempty"`
-	// Dropped is the highest tick in a segment that was removed: it and all
-	// before it count as decided.
-	Dropped time.Time `json:"dropped,omitzero"`
+	// Forgotten covers the ticks of segments that were removed: one within
+	// counts as decided. A single highest tick would do less: dropped while the
+	// clock was years ahead, it would decide all the ticks until then.
+	Forgotten []span `json:"forgotten,omitempty"`
 	// Until is the latest time in earlier segments.
 	Until time.Time `json:"until,omitzero"`
 }
@@ -106,6 +107,7 @@ const (
 	maxMessage = 512
 	maxText    = 256
 	endReserve = 4096
+	maxSignal  = 32
 )
 
 // cut shortens a text, between two characters.

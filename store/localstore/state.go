@@ -94,8 +94,8 @@ func (s *state) apply(r record) {
 		s.Paused = &cronce.Request{Kind: cronce.Pause, Job: s.job, By: r.By, Why: r.Why, At: r.At}
 	case evResume:
 		s.Paused = nil
-	case evWatermark:
-		s.Dropped = r.Dropped
+	case evForget:
+		s.Forgotten = r.Forgotten
 	}
 }
 
@@ -108,7 +108,6 @@ func (s *state) next() snapshot {
 		ticks = append(ticks, time.Unix(t, 0).UTC())
 	}
 	n.Decided = cover(s.head.Decided, ticks)
-	n.Decided = slices.DeleteFunc(n.Decided, func(p span) bool { return !p.To.After(n.Dropped) })
 	return n
 }
 
