@@ -132,7 +132,8 @@ func (f *fieldParser) item() error {
 		return f.nth(low)
 	case f.next() == '/':
 		e := f.fail(f.pos, "/", fmt.Sprintf("a step needs a range or * before it, not %s alone", text))
-		e.Hint = fmt.Sprintf("write %s-%d%s", text, f.spec.high, f.word.text[f.pos:])
+		rest, _, _ := strings.Cut(f.word.text[f.pos:], ",")
+		e.Hint = "write " + show(fmt.Sprintf("%s-%d%s", text, f.spec.high, rest))
 		return e
 	}
 	f.set |= 1 << low
