@@ -279,7 +279,7 @@ func TestClaim_FolderDeletedMeanwhile(t *testing.T) {
 // The clock set back an hour does not make ticks that ran run again, and the
 // hours until then can be decided as ever.
 func TestClock_SetBack(t *testing.T) {
-	d := newDriver(t, t.TempDir()+"/store")
+	d := quick(newDriver(t, t.TempDir()+"/store"))
 	now := time.Date(2030, 3, 1, 12, 0, 30, 0, time.UTC)
 	d.clock = func() time.Time { return now }
 	minute := func(n int) time.Time { return time.Date(2030, 3, 1, 12, n, 0, 0, time.UTC) }
@@ -305,7 +305,7 @@ func TestClock_SetBack(t *testing.T) {
 // when history was pruned in that time.
 func TestClock_OnceInTheFarFuture(t *testing.T) {
 	for _, prune := range []bool{false, true} {
-		d := newDriver(t, t.TempDir()+"/store")
+		d := quick(newDriver(t, t.TempDir()+"/store"))
 		d.segmentBytes, d.keepBytes = 2<<10, 8<<10
 		now := time.Date(2030, 3, 1, 12, 0, 30, 0, time.UTC)
 		d.clock = func() time.Time { return now }

@@ -77,7 +77,7 @@ func TestJournal_TornAtEveryByteOfTheLastRecord(t *testing.T) {
 			if err := os.WriteFile(path, append(after[:n:n], garbage...), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			d := newDriver(t, d.dir)
+			d := quick(newDriver(t, d.dir))
 			if runs, err := d.Runs(t.Context(), cronce.RunQuery{Job: "job"}); err != nil || len(runs) != 1 || runs[0].Outcome != cronce.Succeeded {
 				t.Fatalf("cut at %d: runs %+v, %v", n, runs, err)
 			}

@@ -51,6 +51,10 @@ func Place() (string, error) {
 	return p.dir, err
 }
 
+// Init makes the store of another user in /var/lib/cronce, as root, for instance
+// for one without a home. It returns its folder.
+func Init(uid, gid int) (string, error) { return thisHost().init(uid, gid) }
+
 // Open opens the store, and makes it if it does not exist. *cronce.ConfigError:
 // it cannot keep the promise, and what to do about it.
 func Open(o Options) (*cronce.Store, error) {

@@ -85,6 +85,27 @@ func (h host) place(explicit string) (place, error) {
 	return place{local, []string{home + "/.local", home + "/.local/state", local}}, nil
 }
 
+// init makes the store of that user, as root.
+func (h host) init(uid, gid int) (string, error) {
+	h.uid, h.store = uid, ""
+	dir := h.shared + "/" + strconv.Itoa(uid)
+	if home, err := h.home(); err == nil {
+		local := home + "/.local/state/cronce"
+		if have, err := exists(local); err != nil {
+			return "", err
+		} else if have {
+			return "", &cronce.ConfigError{Store: dir, What: "the user has a store already, " + local,
+				Cure: "only one of them could know what has run: use that, or move it away while no job runs"}
+		}
+	}
+	err := h.make(place{dir, []string{h.shared, dir}})
+	if err == nil {
+		// Only now the user can enter it; the modes are from the start on.
+		err = os.Lchown(dir, uid, gid)
+	}
+	return dir, diskError(dir, "", err)
+}
+
 // home is the user's home in the passwd file. The file is read as it is:
 // os/user would start a C library or parse NSS for it in every job.
 func (h host) home() (string, error) {

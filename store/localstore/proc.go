@@ -95,10 +95,16 @@ func list(dir string) []string {
 	return names
 }
 
+// id is the file, without a name.
+func (o openFile) id() (lockID, bool) {
+	st, err := stat(fmt.Sprintf("/proc/%d/fd/%d", o.pid, o.fd))
+	return lockID{Dev: uint64(st.Dev), Ino: st.Ino}, err == nil
+}
+
 // is tells whether the descriptor is that very file.
 func (o openFile) is(id lockID) bool {
-	st, err := stat(fmt.Sprintf("/proc/%d/fd/%d", o.pid, o.fd))
-	return err == nil && uint64(st.Dev) == id.Dev && st.Ino == id.Ino
+	mine, ok := o.id()
+	return ok && mine.Dev == id.Dev && mine.Ino == id.Ino
 }
 
 // locks tells whether the open file behind the descriptor has a flock(2) on it:
@@ -130,23 +136,18 @@ func holders(id lockID) []int {
 	return pids
 }
 
-// holdersOfDeleted are processes that hold a job's lock in a folder that has
-// been deleted from under them.
-func holdersOfDeleted(dir string) []int {
-	var pids []int
-	for _, o := range findOpen(func(path string) bool {
+// ghosts are the locks of a job that are held in a folder which has been
+// deleted from under their holders.
+func ghosts(dir string) []openFile {
+	found := findOpen(func(path string) bool {
 		name, ok := strings.CutPrefix(path, dir+"/")
 		if !ok {
 			return false
 		}
 		name, ok = strings.CutSuffix(name, " (deleted)")
 		return ok && (name == jobLock || isNumberedLock(name))
-	}) {
-		if o.locks() {
-			pids = append(pids, o.pid)
-		}
-	}
-	return pids
+	})
+	return slices.DeleteFunc(found, func(o openFile) bool { return !o.locks() })
 }
 
 // describeFlocker names the process that holds the lock on an open file.

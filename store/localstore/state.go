@@ -63,6 +63,8 @@ func (s *state) apply(r record) {
 		s.Fence = max(s.Fence, r.Fence)
 		if r.Lock != nil && r.Lock.File == jobLock {
 			s.Ran = &r
+		} else if r.Lock != nil && isNumberedLock(r.Lock.File) {
+			s.locks[r.Lock.File] = true
 		}
 	case evEnd:
 		s.ended[r.ID] = r.Outcome

@@ -161,8 +161,10 @@ func (s *section) unknown(known map[lockID]bool) ([]live, error) {
 	if s.st.seq == 0 {
 		// A new folder: or one in the place of a folder that was deleted while
 		// a run went on.
-		for _, pid := range holdersOfDeleted(s.dir) {
-			lives = append(lives, live{run: cronce.Run{Job: s.job, Holder: cronce.Holder{Host: hostname(), PID: pid}}})
+		for _, o := range ghosts(s.dir) {
+			id, _ := o.id()
+			id.File = jobLock
+			lives = append(lives, live{lock: id, run: cronce.Run{Job: s.job, Holder: cronce.Holder{Host: hostname(), PID: o.pid}}})
 		}
 	}
 	return lives, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/cronce/cronce"
@@ -118,9 +119,11 @@ func syncDir(dir string) error {
 	return fsync(fd)
 }
 
+var tmpNumber atomic.Int64
+
 // replaceFile gives the file a new content in one step.
 func replaceFile(path string, content []byte) error {
-	tmp := fmt.Sprintf("%s.tmp%d", path, os.Getpid())
+	tmp := fmt.Sprintf("%s.tmp%d-%d", path, os.Getpid(), tmpNumber.Add(1))
 	fd, err := open(tmp, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC)
 	if err != nil {
 		return err
@@ -169,7 +172,7 @@ const notStarted = "the work was not started"
 // diskError says what an error of the disk is, and what it means to the job.
 // Any other error it returns as it is.
 func diskError(dir, consequence string, err error) error {
-	what := "the disk does not answer as it should"
+	what := "it cannot be used now"
 	var errno syscall.Errno
 	switch {
 	case !errors.As(err, &errno):
