@@ -3,6 +3,7 @@ package cronce
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -25,6 +26,7 @@ type Job struct {
 	Overlap       Overlap       // what to do when a run is still going
 	Timeout       time.Duration // a run is stopped after this; 0: never
 	Grace         time.Duration // between TERM and KILL; 0: DefaultGrace
+	Orphans       Orphans       // what to do with processes that a run leaves behind
 	StartDeadline time.Duration // an older tick is skipped as late; 0: half the interval, at most an hour
 }
 
@@ -193,3 +195,26 @@ func (o Overlap) String() string {
 	}
 	return "skip"
 }
+
+// Orphans is the policy for processes that are left when a run's command has
+// ended. The zero value is OrphansWait.
+type Orphans int
+
+const (
+	OrphansWait  Orphans = iota // the run ends with the last of them
+	OrphansKill                 // they are ended
+	OrphansLeave                // they are no part of the run
+)
+
+var orphansNames = [...]string{"wait", "kill", "leave"}
+
+// ParseOrphans reads wait, kill or leave.
+func ParseOrphans(text string) (Orphans, error) {
+	if i := slices.Index(orphansNames[:], text); i >= 0 {
+		return Orphans(i), nil
+	}
+	return 0, fmt.Errorf("%q is none of wait, kill, leave", text)
+}
+
+// String is the text that ParseOrphans reads.
+func (o Orphans) String() string { return orphansNames[o] }

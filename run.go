@@ -86,6 +86,9 @@ type Lease struct {
 	// the job guarded for as long as any process has it open: hand it down to
 	// the work. Finish closes it. Nil on every other store.
 	Lock *os.File
+	// Orphaned, set by the holder before a Renew, tells the store that the
+	// run's own work has ended and only what it left behind goes on. It stays.
+	Orphaned bool
 	// FreeLock, set by the holder, makes Finish free the lock also where other
 	// processes still have it open (orphans=leave).
 	FreeLock bool

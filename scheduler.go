@@ -32,11 +32,11 @@ type Scheduler struct {
 	ctx       context.Context // Run's, once it is called
 }
 
-// Work is what a job does, as [Scheduler.AddWork] takes it. Its context ends
-// with the job's timeout, with a request to stop (the cause is a *StopError)
-// or with the lease (the cause is ErrLost); it must then end its work at once.
-// The zero Outcome of its result is filled in from the context.
-type Work func(ctx context.Context, l Lease) Result
+// Work is what a job does, as [Scheduler.AddWork] takes it. It sees the lease
+// to its end, [Store.Finish] included, and returns the result. The error is
+// for a result that could not be recorded. Its context ends when Run's (or
+// BaseContext) does; it must then end soon.
+type Work func(ctx context.Context, l Lease) (Result, error)
 
 // EventKind says what an [Event] is about.
 type EventKind int
@@ -61,41 +61,26 @@ type Event struct {
 	Err   error
 }
 
-// StopError is the cause of a run's context when a person, or a run that
-// replaces it, asked for its end.
-type StopError struct{ Request Request }
-
-func (e *StopError) Error() string {
-	s := "asked to stop"
-	if e.Request.By != "" {
-		s += " by " + e.Request.By
-	}
-	if e.Request.Why != "" {
-		s += ": " + e.Request.Why
-	}
-	return s
-}
-
-// errTimeout is the cause of a run's context at the job's timeout.
-var errTimeout = errors.New("the job's timeout has passed")
-
 // Add adds a job whose work is a Go function. A nil error is a success, any
-// other a failure, and so is a panic. ctx is as for [Work].
+// other a failure, and so is a panic. Its context ends as [Store.Hold] says;
+// it must then end its work at once.
 func (s *Scheduler) Add(job Job, f func(ctx context.Context, run Run) error) error {
-	return s.AddWork(job, nil, func(ctx context.Context, l Lease) (r Result) {
-		defer func() {
-			if p := recover(); p != nil {
-				r = Result{Outcome: Failed, Message: fmt.Sprintf("panic: %v", p), Output: debug.Stack()}
+	return s.AddWork(job, nil, func(ctx context.Context, l Lease) (Result, error) {
+		return s.Store.Hold(ctx, l, job.Timeout, func(ctx context.Context) (r Result) {
+			defer func() {
+				if p := recover(); p != nil {
+					r = Result{Outcome: Failed, Message: fmt.Sprintf("panic: %v", p), Output: debug.Stack()}
+				}
+			}()
+			if err := f(ctx, l.Run); err != nil {
+				return Result{Message: err.Error()}
 			}
-		}()
-		if err := f(ctx, l.Run); err != nil {
-			return Result{Message: err.Error()}
-		}
-		return Result{Outcome: Succeeded}
+			return Result{Outcome: Succeeded}
+		})
 	})
 }
 
-// AddWork adds a job whose work deals with its lease and result itself. slots,
+// AddWork adds a job whose work deals with its lease itself. slots,
 // if not nil, tells how many runs a tick is to have; nil is one.
 func (s *Scheduler) AddWork(job Job, slots func(tick time.Time) int, work Work) error {
 	sched, err := job.Parse()
@@ -122,7 +107,7 @@ func (s *Scheduler) AddWork(job Job, slots func(tick time.Time) int, work Work) 
 				s.offer(Claim{
 					RunID: NewRunID(), Job: job.Name, Definition: def, Tick: tick, Slots: n,
 					Overlap: job.Overlap, StartDeadline: job.Deadline(sched, tick), Holder: holder,
-				}, job, work)
+				}, work)
 			})
 		}
 	})
@@ -146,14 +131,21 @@ func (s *Scheduler) Run(ctx context.Context) error {
 }
 
 // offer takes one tick through its life.
-func (s *Scheduler) offer(c Claim, job Job, work Work) {
+func (s *Scheduler) offer(c Claim, work Work) {
 	// A tick that is not decided when Run is asked to end is left to others.
 	l, err := s.Store.Decide(s.ctx, c)
 	var taken *TakenError
 	var skipped *SkippedError
 	switch {
 	case err == nil:
-		s.work(job, work, l)
+		ctx := s.BaseContext
+		if ctx == nil {
+			ctx = s.ctx
+		}
+		s.report(Event{Kind: EventStarted, Job: c.Job, Tick: c.Tick, Run: l.Run})
+		l.Run.Result, err = work(ctx, l)
+		l.Run.End = time.Now()
+		s.report(Event{Kind: EventEnded, Job: c.Job, Tick: c.Tick, Run: l.Run, Err: err})
 	case errors.As(err, &taken):
 		s.report(Event{Kind: EventTaken, Job: c.Job, Tick: c.Tick, Run: taken.Run, Err: err})
 	case errors.As(err, &skipped):
@@ -161,83 +153,6 @@ func (s *Scheduler) offer(c Claim, job Job, work Work) {
 	default:
 		s.report(Event{Kind: EventRefused, Job: c.Job, Tick: c.Tick, Err: err})
 	}
-}
-
-// work does the work under its lease and finishes it.
-func (s *Scheduler) work(job Job, work Work, l Lease) {
-	base := s.BaseContext
-	if base == nil {
-		base = s.ctx
-	}
-	ctx, cancel := context.WithCancelCause(base)
-	defer cancel(nil)
-	if job.Timeout > 0 {
-		timer := time.AfterFunc(job.Timeout, func() { cancel(errTimeout) })
-		defer timer.Stop()
-	}
-	s.report(Event{Kind: EventStarted, Job: job.Name, Tick: l.Run.Tick, Run: l.Run})
-	kept := keep(ctx, cancel, s.Store, l)
-	r := work(ctx, l)
-	if r.Outcome == "" {
-		r.Outcome = outcome(ctx)
-	}
-	cause := context.Cause(ctx)
-	cancel(nil)
-	<-kept
-
-	err := s.Store.Finish(context.WithoutCancel(ctx), l, r)
-	run := l.Run
-	run.Result, run.End = r, time.Now()
-	if err == nil && errors.Is(cause, ErrLost) {
-		err = ErrLost
-	}
-	s.report(Event{Kind: EventEnded, Job: job.Name, Tick: run.Tick, Run: run, Err: err})
-}
-
-// outcome names the end of work that did not succeed, by why its context ended.
-func outcome(ctx context.Context) Outcome {
-	switch {
-	case errors.Is(context.Cause(ctx), errTimeout):
-		return TimedOut
-	case ctx.Err() != nil:
-		return Cancelled
-	}
-	return Failed
-}
-
-// watchLease is how often a lease that does not expire is looked after.
-const watchLease = time.Second
-
-// keep looks after a lease while its work goes on: it cancels the work when
-// the lease is lost or a stop is asked for. The channel closes when it has
-// ended, which it does with ctx.
-func keep(ctx context.Context, cancel context.CancelCauseFunc, store *Store, l Lease) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(watchLease)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			renewed, err := store.Renew(ctx, l)
-			switch {
-			case errors.Is(err, ErrLost):
-				cancel(ErrLost)
-				return
-			case err != nil: // such a lease does not end by itself: try again
-			case renewed.Stop != nil:
-				cancel(&StopError{*renewed.Stop})
-				return
-			default:
-				l = renewed
-			}
-		}
-	}()
-	return done
 }
 
 func (s *Scheduler) missed(e *Entry, first, last time.Time) {

@@ -66,6 +66,15 @@ var settings = []Setting{
 			}
 			return j.Overlap.String()
 		}},
+	{Key: "orphans", Value: "wait|kill|leave", policy: true,
+		Help: "what to do with processes that a run leaves behind: the run ends with the last of them, they are ended, or they do not count (default wait)",
+		set:  func(j *Job, v string) (err error) { j.Orphans, err = ParseOrphans(v); return err },
+		get: func(j Job) string {
+			if j.Orphans == OrphansWait {
+				return ""
+			}
+			return j.Orphans.String()
+		}},
 	duration("timeout", "stop a run that takes longer (default: never)",
 		func(j *Job) *time.Duration { return &j.Timeout }),
 	duration("grace", "the time between the request to stop and the kill (default 10s)",

@@ -73,8 +73,9 @@ type Driver interface {
 	// as Lost, each once.
 	Claim(ctx context.Context, c Claim) (Lease, error)
 
-	// Renew extends the lease and brings requests to stop. ErrLost: the lease
-	// has ended, and is not taken again.
+	// Renew extends the lease and brings requests to stop. It also records
+	// Lease.Orphaned, and a Run.Holder that changed: the lease was handed to
+	// another process. ErrLost: the lease has ended, and is not taken again.
 	Renew(ctx context.Context, l Lease) (Lease, error)
 
 	// Finish records the result and gives up the lease. Repeating it is
@@ -126,15 +127,23 @@ type SkippedError struct {
 }
 
 func (e *SkippedError) Error() string {
-	s := fmt.Sprintf("job %q: tick %s is skipped: %s", e.Run.Job, Stamp(e.Run.Tick), e.Run.Skip)
 	if e.Run.Tick.IsZero() {
-		s = fmt.Sprintf("job %q: not run: %s", e.Run.Job, e.Run.Skip)
+		return fmt.Sprintf("job %q: not run: %s", e.Run.Job, e.Why())
 	}
+	return fmt.Sprintf("job %q: tick %s is skipped: %s", e.Run.Job, Stamp(e.Run.Tick), e.Why())
+}
+
+// Why is the reason with what is known of it: who holds the job, who paused it.
+func (e *SkippedError) Why() string {
+	s := string(e.Run.Skip)
 	if e.Holder != nil {
 		s += ": " + describeHolder(*e.Holder)
 	}
 	if e.Paused != nil && e.Paused.By != "" {
-		s += fmt.Sprintf(": by %s at %s", e.Paused.By, Stamp(e.Paused.At))
+		s += fmt.Sprintf(" by %s at %s", e.Paused.By, Stamp(e.Paused.At))
+		if e.Paused.Why != "" {
+			s += ": " + e.Paused.Why
+		}
 	}
 	return s
 }

@@ -1,116 +1,262 @@
-// Package guard watches over one run's command: it starts it in a process
-// group of its own, passes its output on while keeping the last part of it,
-// and ends it when its context ends. It never decides whether to run.
+// Package guard watches over one run's command: it starts it, passes its
+// signals and output on, and ends it and all its descendants when it must. It
+// never decides whether to run.
+//
+// [Run] takes over the whole process: it makes it the reaper of its
+// descendants, and waits for every child it has. One guard process guards one
+// command.
 package guard
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"os/exec"
+	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
 	"github.com/cronce/cronce"
 )
 
-// TailBytes is how much of a command's output is kept for the record.
-const TailBytes = 64 << 10
-
-// lockFD is the number at which the command inherits the job's lock: above
+// LockFD is the number at which the command inherits the job's lock: above
 // what shell scripts use for their own redirections, below the usual limit.
-const lockFD = 198
+const LockFD = 198
 
 // Command is a command to guard.
 type Command struct {
-	Path   string   // where it is; looked up in PATH if it has no slash
-	Args   []string // its arguments, without its name
-	Env    []string // its whole environment, as os.Environ
-	Dir    string   // empty: the guard's own
-	Stdin  io.Reader
-	Output io.Writer     // gets its stdout and stderr, in order; nil: nobody
-	Grace  time.Duration // between TERM and KILL; 0: cronce.DefaultGrace
-	Lock   *os.File      // inherited by the command, so that the job stays locked while it lives; may be nil
+	Path string   // of the program's file; see LookPath
+	Args []string // with its name in front
+	Env  []string // its whole environment, as os.Environ
+	Dir  string   // empty: the guard's own
 
-	// Started, if set, is told the command's process id.
-	Started func(pid int)
+	Input                 string   // what it reads, if Stdin is nil
+	Stdin, Stdout, Stderr *os.File // nil: nothing
+	// Direct hands Stdout and Stderr down as they are: nothing is kept of the
+	// output. So they are for a terminal, whose process group it also shares.
+	Direct bool
+
+	Lock    *os.File      // inherited, so that the job stays locked while any process has it open; may be nil
+	Timeout time.Duration // it is ended after this; 0: never
+	Grace   time.Duration // between TERM and KILL; 0: cronce.DefaultGrace
+	Orphans cronce.Orphans
+
+	Signals <-chan os.Signal // passed on to the command; may be nil
+	// Orphaned, if set, is told when the command itself has ended and
+	// descendants of it go on.
+	Orphaned func()
 }
 
-// Run starts the command and waits until it has ended and nothing has its
-// output open any more. When ctx ends, the command's process group gets TERM
-// and, when the grace is over, KILL. The outcome is left empty where ctx
-// ended the command: the caller knows why.
+// Run starts the command and waits for its end and, unless Orphans is leave,
+// for the end of all its descendants. When ctx ends or the timeout passes,
+// all of them get TERM and, when the grace is over, KILL.
 func Run(ctx context.Context, c Command) cronce.Result {
-	tail := &tail{pass: c.Output}
-	// No os/exec context: it would kill the child alone, not its group.
-	cmd := exec.Command(c.Path, c.Args...)
-	cmd.Env, cmd.Dir, cmd.Stdin = c.Env, c.Dir, c.Stdin
-	cmd.Stdout, cmd.Stderr = tail, tail
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if c.Lock != nil {
-		cmd.ExtraFiles = make([]*os.File, inheritAt()-2)
-		cmd.ExtraFiles[len(cmd.ExtraFiles)-1] = c.Lock
+	if c.Grace == 0 {
+		c.Grace = cronce.DefaultGrace
 	}
-	if err := cmd.Start(); err != nil {
+	// A daemon that outlives us must not find its output closed.
+	if c.Orphans == cronce.OrphansLeave {
+		c.Direct = true
+	}
+	if err := becomeReaper(); err != nil {
+		return cronce.Result{Outcome: cronce.Failed, ExitCode: 126, Message: "cannot become the reaper of the command's children: " + err.Error()}
+	}
+	// A reader of our output that goes away must not end us.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	out, err := newStreams(c)
+	if err != nil {
+		return cronce.Result{Outcome: cronce.Failed, ExitCode: 126, Message: err.Error()}
+	}
+	pid, err := start(c, out)
+	if err != nil {
 		return cannotStart(c, err)
 	}
-	if c.Started != nil {
-		c.Started(cmd.Process.Pid)
-	}
-	ended := make(chan struct{})
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		stopGroup(ctx, cmd.Process.Pid, c.Grace, ended)
-	}()
-	err := cmd.Wait()
-	close(ended)
-	<-stopped
+	out.copy(c.Input)
+	g := &guarded{c: c, pid: pid, exits: make(chan exit)}
+	go g.reap()
+	r := g.watch(ctx)
+	out.drain()
+	r.Output, r.OutputBytes = out.tail.bytes(), out.tail.total
+	return r
+}
 
-	r := cronce.Result{Output: tail.bytes(), OutputBytes: tail.total}
-	describeEnd(&r, cmd.ProcessState, err)
-	if r.Outcome == cronce.Failed && ctx.Err() != nil {
-		r.Outcome, r.Message = "", context.Cause(ctx).Error()
+// start starts the command.
+func start(c Command, out *streams) (pid int, err error) {
+	files := []uintptr{out.child[0].Fd(), out.child[1].Fd(), out.child[2].Fd()}
+	if c.Lock != nil {
+		for len(files) < lockFD() {
+			files = append(files, ^uintptr(0))
+		}
+		files = append(files, c.Lock.Fd())
+	}
+	pid, err = syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{
+		Dir: c.Dir, Env: c.Env, Files: files,
+		Sys: &syscall.SysProcAttr{Setpgid: !c.terminal()},
+	})
+	runtime.KeepAlive(c.Lock)
+	out.started()
+	return pid, err
+}
+
+// terminal reports whether the command shares a terminal with the guard.
+func (c Command) terminal() bool { return c.Direct && c.Orphans != cronce.OrphansLeave }
+
+// lockFD is the descriptor number for the lock: LockFD, or the highest that a
+// lower limit on open files allows.
+func lockFD() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur <= LockFD {
+		return int(limit.Cur) - 1
+	}
+	return LockFD
+}
+
+// guarded is a command that was started.
+type guarded struct {
+	c     Command
+	pid   int
+	exits chan exit // of every child; closed when there is none left
+}
+
+// exit is the end of a process.
+type exit struct {
+	pid    int
+	status syscall.WaitStatus
+}
+
+// reap collects the command and every descendant that is left to us.
+func (g *guarded) reap() {
+	defer close(g.exits)
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return // ECHILD: none is left
+		default:
+			g.exits <- exit{pid, status}
+		}
+	}
+}
+
+// lookEvery is how often the deadlines are looked at: timers stand still while
+// the machine sleeps, the clock that deadlines are on does not.
+const lookEvery = time.Second
+
+// watch sees the command through to its end.
+func (g *guarded) watch(ctx context.Context) cronce.Result {
+	var (
+		r         cronce.Result // of the command itself
+		why       cronce.Result // why we ended it, if we did
+		ended     bool          // the command itself has
+		ending    bool          // all of it is being ended
+		kill      time.Duration // when KILL is due, on sinceBoot
+		forwarded syscall.Signal
+		began     = sinceBoot()
+		done      = ctx.Done()
+		look      = time.NewTimer(0)
+	)
+	defer look.Stop()
+	end := func(outcome cronce.Outcome, message string) {
+		if !ending {
+			ending, kill = true, sinceBoot()+g.c.Grace
+			why.Outcome, why.Message = outcome, message
+			g.signalAll(syscall.SIGTERM)
+		}
+	}
+	for {
+		now := sinceBoot()
+		wait := lookEvery
+		if g.c.Timeout > 0 && !ending {
+			if now >= began+g.c.Timeout {
+				end(cronce.TimedOut, fmt.Sprintf("longer than its timeout of %s", g.c.Timeout))
+			}
+			wait = min(wait, began+g.c.Timeout-now)
+		}
+		if ending {
+			wait = min(wait, kill-now)
+			if now >= kill {
+				g.signalAll(syscall.SIGKILL)
+				wait = killEvery
+			}
+		}
+		look.Reset(max(wait, 0))
+		select {
+		case <-look.C:
+		case <-done:
+			done = nil
+			end(cronce.Cancelled, context.Cause(ctx).Error())
+		case sig := <-g.c.Signals:
+			forwarded = sig.(syscall.Signal)
+			g.forward(forwarded, ended)
+		case e, more := <-g.exits:
+			if more && e.pid == g.pid {
+				ended = true
+				describeEnd(&r, e.status)
+				if r.Outcome == cronce.Failed && forwarded != 0 {
+					r.Outcome, r.Message = cronce.Cancelled, "got "+signalName(forwarded)
+				}
+				if g.c.Orphans == cronce.OrphansLeave {
+					return g.result(r, why)
+				}
+				if len(descendants()) > 0 {
+					if g.c.Orphaned != nil {
+						g.c.Orphaned()
+					}
+					if g.c.Orphans == cronce.OrphansKill {
+						end("", "")
+					}
+				}
+			}
+			if !more {
+				return g.result(r, why)
+			}
+		}
+	}
+}
+
+// result is the command's own, unless we ended it before it was done.
+func (g *guarded) result(r, why cronce.Result) cronce.Result {
+	if why.Outcome != "" {
+		r.Outcome, r.Message = why.Outcome, why.Message
 	}
 	return r
 }
 
-// stopGroup waits for the end of the command or of ctx; then it ends the group.
-func stopGroup(ctx context.Context, pid int, grace time.Duration, ended <-chan struct{}) {
-	select {
-	case <-ended:
-		return
-	case <-ctx.Done():
-	}
-	if grace == 0 {
-		grace = cronce.DefaultGrace
-	}
-	syscall.Kill(-pid, syscall.SIGTERM)
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-ended:
-	case <-timer.C:
-		syscall.Kill(-pid, syscall.SIGKILL)
+// killEvery is how often what is left is looked for and killed: a process that
+// forks while it is being killed leaves a child that was not seen.
+const killEvery = 20 * time.Millisecond
+
+// signalAll signals every descendant, also those that left the group or the
+// session.
+func (g *guarded) signalAll(sig syscall.Signal) {
+	for _, pid := range descendants() {
+		syscall.Kill(pid, sig)
+		if sig == syscall.SIGTERM {
+			syscall.Kill(pid, syscall.SIGCONT) // a stopped process would not hear it
+		}
 	}
 }
 
-// inheritAt is the descriptor number for the lock: lockFD, or the highest that
-// a lower limit on open files allows.
-func inheritAt() int {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur <= lockFD {
-		return int(limit.Cur) - 1
+// forward passes a signal on to the command. What a terminal sends, it sends
+// to the whole group itself. What is left when the command has ended may be in
+// any group.
+func (g *guarded) forward(s syscall.Signal, ended bool) {
+	switch {
+	case g.c.terminal() && (s == syscall.SIGINT || s == syscall.SIGQUIT):
+	case ended:
+		g.signalAll(s)
+	case g.c.terminal():
+		syscall.Kill(g.pid, s)
+	default:
+		syscall.Kill(-g.pid, s)
 	}
-	return lockFD
 }
 
-// describeEnd fills in how the command ended.
-func describeEnd(r *cronce.Result, state *os.ProcessState, err error) {
-	status, _ := state.Sys().(syscall.WaitStatus)
+// describeEnd fills in how the command ended by itself.
+func describeEnd(r *cronce.Result, status syscall.WaitStatus) {
 	switch {
 	case status.Signaled():
 		r.Outcome = cronce.Failed
@@ -123,42 +269,24 @@ func describeEnd(r *cronce.Result, state *os.ProcessState, err error) {
 		r.Message = fmt.Sprintf("exit %d", r.ExitCode)
 	default:
 		r.Outcome = cronce.Succeeded
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			// The command succeeded; only its output could not be passed on.
-			r.Message = err.Error()
-		}
 	}
 }
 
 // cannotStart is the result of a command that never ran, with a shell's exit
-// codes: 127 where there is none, 126 where it is not executable.
+// codes: 127 where there is none, 126 where it cannot be executed.
 func cannotStart(c Command, err error) cronce.Result {
 	r := cronce.Result{Outcome: cronce.Failed, ExitCode: 126}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
+	info, dirErr := os.Stat(c.Dir)
+	switch {
+	case c.Dir != "" && dirErr != nil:
+		err = fmt.Errorf("its working directory: %w", dirErr)
+	case c.Dir != "" && !info.IsDir():
+		err = fmt.Errorf("its working directory %s is none", c.Dir)
+	case errors.Is(err, syscall.ENOENT):
 		r.ExitCode = 127
-	}
-	if c.Dir != "" {
-		if _, dirErr := os.Stat(c.Dir); dirErr != nil {
-			err = fmt.Errorf("working directory: %w", dirErr)
-			r.ExitCode = 126
-		}
+	case errors.Is(err, syscall.E2BIG):
+		err = errors.New("its arguments and environment are larger than the system allows")
 	}
 	r.Message = fmt.Sprintf("cannot start %s: %v", c.Path, err)
 	return r
-}
-
-var signalNames = map[syscall.Signal]string{
-	syscall.SIGABRT: "SIGABRT", syscall.SIGALRM: "SIGALRM", syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE",
-	syscall.SIGHUP: "SIGHUP", syscall.SIGILL: "SIGILL", syscall.SIGINT: "SIGINT", syscall.SIGKILL: "SIGKILL",
-	syscall.SIGPIPE: "SIGPIPE", syscall.SIGQUIT: "SIGQUIT", syscall.SIGSEGV: "SIGSEGV", syscall.SIGSYS: "SIGSYS",
-	syscall.SIGTERM: "SIGTERM", syscall.SIGTRAP: "SIGTRAP", syscall.SIGUSR1: "SIGUSR1", syscall.SIGUSR2: "SIGUSR2",
-	syscall.SIGXCPU: "SIGXCPU", syscall.SIGXFSZ: "SIGXFSZ",
-}
-
-func signalName(s syscall.Signal) string {
-	if name, ok := signalNames[s]; ok {
-		return name
-	}
-	return fmt.Sprintf("signal %d", int(s))
 }

@@ -1,23 +1,220 @@
 package guard
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/cronce/cronce"
 )
 
-func sh(script string) Command {
-	return Command{Path: "/bin/sh", Args: []string{"-c", script}, Env: os.Environ()}
+// A guard takes over its process, so each test guards from a process of its
+// own: this test binary, told on its standard input what to guard.
+const specVariable = "CRONCE_TEST_GUARD"
+
+// spec is a Command in JSON.
+type spec struct {
+	Path           string
+	Args           []string
+	Dir, Input     string
+	Timeout, Grace time.Duration
+	Orphans        cronce.Orphans
+	OneStream      bool // stdout and stderr are one
+	Lock           bool // descriptor 4 is the lock
 }
+
+func TestMain(m *testing.M) {
+	if os.Getenv(specVariable) == "" {
+		os.Exit(m.Run())
+	}
+	os.Unsetenv(specVariable)
+	var s spec
+	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGUSR1)
+	go func() { <-stop; cancel(errors.New("enough")) }()
+	forward := make(chan os.Signal, 8)
+	signal.Notify(forward, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	c := Command{
+		Path: s.Path, Args: s.Args, Env: os.Environ(), Dir: s.Dir, Input: s.Input,
+		Stdout: os.Stdout, Stderr: os.Stderr, Timeout: s.Timeout, Grace: s.Grace, Orphans: s.Orphans,
+		Signals:  forward,
+		Orphaned: func() { fmt.Println("orphaned") },
+	}
+	report := os.NewFile(3, "report")
+	if s.OneStream {
+		c.Stderr = os.Stdout
+	}
+	if s.Lock {
+		c.Lock = os.NewFile(4, "lock")
+	}
+	syscall.CloseOnExec(3)
+	syscall.CloseOnExec(4)
+	r := Run(ctx, c)
+	json.NewEncoder(report).Encode(reported{r, r.Output})
+	os.Exit(0)
+}
+
+// reported is a result with its output, which the record's JSON leaves out.
+type reported struct {
+	cronce.Result
+	Tail []byte
+}
+
+// guardProcess is a guard that a test has started.
+type guardProcess struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	pipe   *os.File // of the command's output
+	out    *bufio.Reader
+	report chan reported
+}
+
+func startGuard(t *testing.T, s spec, lock *os.File) *guardProcess {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), specVariable+"=1", "GORACE=atexit_sleep_ms=0")
+	cmd.Stdin = bytes.NewReader(text)
+	cmd.ExtraFiles = []*os.File{theirs, lock}
+	// An os.Pipe and not StdoutPipe: Wait must not close it under the reader.
+	out, outW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = outW
+	cmd.Stderr = os.Stderr
+	if s.OneStream {
+		cmd.Stderr = outW
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	outW.Close()
+	theirs.Close()
+	reports := make(chan reported, 1)
+	go func() {
+		defer close(reports)
+		defer report.Close()
+		var r reported
+		if json.NewDecoder(report).Decode(&r) == nil {
+			reports <- r
+		}
+	}()
+	t.Cleanup(func() { out.Close() })
+	return &guardProcess{t, cmd, out, bufio.NewReader(out), reports}
+}
+
+// line reads the next line that the command prints: an event to wait for.
+func (g *guardProcess) line() string {
+	g.t.Helper()
+	line, err := g.out.ReadString('\n')
+	if err != nil {
+		g.t.Fatalf("the command's output ended at %q: %v", line, err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+// expect reads a line that must be that.
+func (g *guardProcess) expect(want string) {
+	g.t.Helper()
+	if got := g.line(); got != want {
+		g.t.Fatalf("the command printed %q, want %q", got, want)
+	}
+}
+
+func (g *guardProcess) signal(sig syscall.Signal) { g.cmd.Process.Signal(sig) }
+
+// wait returns the guard's report when it has ended.
+func (g *guardProcess) wait() cronce.Result {
+	g.t.Helper()
+	r, ok := <-g.report
+	g.cmd.Wait()
+	if !ok {
+		g.t.Fatalf("the guard ended without a report: %v", g.cmd.ProcessState)
+	}
+	r.Result.Output = r.Tail
+	return r.Result
+}
+
+// fifo makes a gate: a command that reads from it waits for release.
+func fifo(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// release lets a command through its gate, as soon as it stands there.
+func release(t *testing.T, gate string) {
+	t.Helper()
+	if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitEnd waits until a process that is no child of ours has ended.
+func awaitEnd(t *testing.T, pid int) {
+	t.Helper()
+	fd, _, errno := syscall.Syscall(434 /* pidfd_open */, uintptr(pid), 0, 0)
+	if errno == syscall.ESRCH {
+		return
+	}
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	poll := struct {
+		fd      int32
+		events  int16
+		revents int16
+	}{int32(fd), 1, 0}
+	for {
+		_, _, errno := syscall.Syscall(syscall.SYS_POLL, uintptr(unsafe.Pointer(&poll)), 1, ^uintptr(0))
+		if errno == syscall.EINTR {
+			continue
+		}
+		syscall.Close(int(fd))
+		return
+	}
+}
+
+func atoi(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func sh(script string) spec { return spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}} }
 
 func TestRun_Results(t *testing.T) {
 	notExecutable := filepath.Join(t.TempDir(), "text")
@@ -25,109 +222,199 @@ func TestRun_Results(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		name    string
-		command Command
-		want    cronce.Result
+		name string
+		spec spec
+		want cronce.Result
 	}{
 		{"success", sh("true"), cronce.Result{Outcome: cronce.Succeeded}},
 		{"exit code", sh("exit 7"), cronce.Result{Outcome: cronce.Failed, ExitCode: 7, Message: "exit 7"}},
 		{"signal", sh("kill -KILL $$"), cronce.Result{Outcome: cronce.Failed, ExitCode: 137, Signal: "SIGKILL", Message: "ended by SIGKILL"}},
-		{"not there", Command{Path: "/nowhere/at/all"}, cronce.Result{Outcome: cronce.Failed, ExitCode: 127,
-			Message: "cannot start /nowhere/at/all: fork/exec /nowhere/at/all: no such file or directory"}},
-		{"not executable", Command{Path: notExecutable}, cronce.Result{Outcome: cronce.Failed, ExitCode: 126,
-			Message: "cannot start " + notExecutable + ": fork/exec " + notExecutable + ": permission denied"}},
-		{"folder gone", Command{Path: "/bin/true", Dir: "/nowhere"}, cronce.Result{Outcome: cronce.Failed, ExitCode: 126,
-			Message: "cannot start /bin/true: working directory: stat /nowhere: no such file or directory"}},
+		{"not there", spec{Path: "/nowhere/at/all"}, cronce.Result{Outcome: cronce.Failed, ExitCode: 127,
+			Message: "cannot start /nowhere/at/all: no such file or directory"}},
+		{"not executable", spec{Path: notExecutable}, cronce.Result{Outcome: cronce.Failed, ExitCode: 126,
+			Message: "cannot start " + notExecutable + ": permission denied"}},
+		{"folder gone", spec{Path: "/bin/true", Dir: "/nowhere"}, cronce.Result{Outcome: cronce.Failed, ExitCode: 126,
+			Message: "cannot start /bin/true: its working directory: stat /nowhere: no such file or directory"}},
+		{"too many arguments", spec{Path: "/bin/true", Args: []string{"true", strings.Repeat("x", 1<<18)}}, cronce.Result{Outcome: cronce.Failed,
+			ExitCode: 126, Message: "cannot start /bin/true: its arguments and environment are larger than the system allows"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := Run(t.Context(), c.command)
-			if len(got.Output) != 0 {
-				t.Errorf("output %q", got.Output)
-			}
-			got.Output = nil
+			got := startGuard(t, c.spec, nil).wait()
 			if got.Outcome != c.want.Outcome || got.ExitCode != c.want.ExitCode || got.Signal != c.want.Signal || got.Message != c.want.Message {
-				t.Errorf("got %+v\nwant %+v", got, c.want)
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
 		})
 	}
 }
 
-// What the command prints is passed on byte for byte, both streams in order,
-// and the last part of it is kept.
+// What the command prints is passed on byte for byte, both streams in order
+// where they are one, and the last part of it is kept.
 func TestRun_Output(t *testing.T) {
-	var out bytes.Buffer
-	c := sh(`printf 'a\000b'; printf 'c\377' >&2; cat`)
-	big := strings.Repeat("0123456789abcdef", 3*TailBytes/16) + "the end"
-	c.Stdin, c.Output = strings.NewReader(big), &out
-	r := Run(t.Context(), c)
-	if want := "a\x00bc\xff" + big; out.String() != want {
-		t.Errorf("%d bytes were passed on, want %d", out.Len(), len(want))
+	s := sh(`printf 'a\000b'; printf 'c\377' >&2; cat`)
+	s.Input, s.OneStream = strings.Repeat("0123456789abcde\n", 3*TailBytes/16)+"the end", true
+	g := startGuard(t, s, nil)
+	out, err := io.ReadAll(g.out)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if want := big[len(big)-TailBytes:]; string(r.Output) != want {
+	r := g.wait()
+	if want := "a\x00bc\xff" + s.Input; string(out) != want {
+		t.Errorf("%d bytes were passed on, want %d", len(out), len(want))
+	}
+	if want := s.Input[len(s.Input)-TailBytes:]; string(r.Output) != want {
 		t.Errorf("kept %d bytes that are not the last %d", len(r.Output), len(want))
 	}
-	if r.OutputBytes != int64(out.Len()) {
-		t.Errorf("counted %d bytes, want %d", r.OutputBytes, out.Len())
+	if r.OutputBytes != int64(len(out)) {
+		t.Errorf("counted %d bytes, want %d", r.OutputBytes, len(out))
 	}
 }
 
 // A reader of the output that goes away neither stops the command nor changes
 // how it ended.
 func TestRun_OutputReaderGone(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Close()
-	defer w.Close()
-	c := sh("echo one; echo two; exit 3")
-	c.Output = w
-	got := Run(t.Context(), c)
-	if got.ExitCode != 3 || string(got.Output) != "one\ntwo\n" {
-		t.Errorf("exit %d, output %q", got.ExitCode, got.Output)
+	gate := fifo(t)
+	g := startGuard(t, sh("echo one; read x <"+gate+"; echo two; exit 3"), nil)
+	g.expect("one")
+	g.pipe.Close()
+	release(t, gate)
+	r := g.wait()
+	if r.ExitCode != 3 || string(r.Output) != "one\ntwo\n" {
+		t.Errorf("exit %d, output %q", r.ExitCode, r.Output)
 	}
 }
 
-// firstWrite closes started at the first byte of output: the command is up.
-type firstWrite struct {
-	once    sync.Once
-	started chan struct{}
-}
-
-func (f *firstWrite) Write(p []byte) (int, error) {
-	f.once.Do(func() { close(f.started) })
-	return len(p), nil
-}
-
-// When the context ends the whole group gets TERM, and after the grace KILL.
+// When the context ends, the command and all its descendants get TERM, and
+// after the grace KILL: also those that left the group and the session.
 func TestRun_Stop(t *testing.T) {
-	cause := errors.New("enough")
 	for _, c := range []struct {
 		name, script string
 		grace        time.Duration
 		exit         int
 	}{
-		{"obeys", `trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done`, time.Minute, 5},
-		{"its children too", `sh -c 'echo up; exec sleep 1000' & wait`, time.Minute, 143},
-		{"does not obey", `trap '' TERM; echo up; while :; do sleep 0.01; done`, 20 * time.Millisecond, 137},
+		{"obeys", `trap 'exit 5' TERM; echo $$; while :; do sleep 0.01; done`, time.Minute, 5},
+		{"its children", `sh -c 'echo $$; exec sleep 1000' & wait`, time.Minute, 143},
+		{"a session of its own", `setsid sh -c 'echo $$; exec sleep 1000' & wait`, time.Minute, 143},
+		{"a daemon", `trap '' TERM; (setsid sh -c 'trap "" TERM; echo $$; while :; do sleep 1; done' &); wait; while :; do sleep 0.01; done`, 20 * time.Millisecond, 137},
+		{"does not obey", `trap '' TERM; echo $$; while :; do sleep 0.01; done`, 20 * time.Millisecond, 137},
+		{"is stopped", `sh -c 'echo $$; kill -STOP $$' & wait`, time.Minute, 143},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			up := &firstWrite{started: make(chan struct{})}
-			command := sh(c.script)
-			command.Output, command.Grace = up, c.grace
-			go func() { <-up.started; cancel(cause) }()
-			r := Run(ctx, command)
-			if r.Outcome != "" || r.ExitCode != c.exit || r.Message != "enough" {
+			s := sh(c.script)
+			s.Grace = c.grace
+			g := startGuard(t, s, nil)
+			pid := atoi(t, g.line())
+			g.signal(syscall.SIGUSR1)
+			r := g.wait()
+			if r.Outcome != cronce.Cancelled || r.ExitCode != c.exit || r.Message != "enough" {
+				t.Errorf("got %+v", r)
+			}
+			if syscall.Kill(pid, 0) == nil {
+				t.Errorf("process %d lives on", pid)
+			}
+		})
+	}
+}
+
+// The timeout ends the command, also when only what it left behind goes on,
+// and also when the guard could not look at the clock when it passed.
+func TestRun_Timeout(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		exit         int
+	}{
+		{"the command", `echo $$; exec sleep 1000`, 143},
+		{"what it left", `setsid sh -c 'echo $$; exec sleep 1000' & exit 0`, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := sh(c.script)
+			s.Timeout, s.Grace = 300*time.Millisecond, time.Minute
+			g := startGuard(t, s, nil)
+			r := g.wait()
+			if r.Outcome != cronce.TimedOut || r.ExitCode != c.exit || r.Message != "longer than its timeout of 300ms" {
+				t.Errorf("got %+v", r)
+			}
+		})
+	}
+	t.Run("guard was stopped", func(t *testing.T) {
+		s := sh(`echo $$; exec sleep 1000`)
+		s.Timeout = 300 * time.Millisecond
+		g := startGuard(t, s, nil)
+		pid := atoi(t, g.line())
+		g.signal(syscall.SIGSTOP)
+		<-time.After(2 * s.Timeout)
+		if syscall.Kill(pid, 0) != nil {
+			t.Fatal("the command was ended before the guard was stopped: nothing tested")
+		}
+		g.signal(syscall.SIGCONT)
+		if r := g.wait(); r.Outcome != cronce.TimedOut {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
+func TestRun_Orphans(t *testing.T) {
+	gate := fifo(t)
+	// The main command ends at once; a child in a session of its own goes on.
+	script := fmt.Sprintf(`setsid sh -c 'echo $$; read x <%s; echo late' & read y <%[1]s.main; exit 4`, gate)
+	if err := syscall.Mkfifo(gate+".main", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := func(t *testing.T, o cronce.Orphans) (*guardProcess, int) {
+		s := sh(script)
+		s.Orphans = o
+		g := startGuard(t, s, nil)
+		child := atoi(t, g.line())
+		release(t, gate+".main")
+		return g, child
+	}
+	t.Run("wait", func(t *testing.T) {
+		g, _ := start(t, cronce.OrphansWait)
+		g.expect("orphaned")
+		release(t, gate)
+		g.expect("late")
+		if r := g.wait(); r.Outcome != cronce.Failed || r.ExitCode != 4 || !strings.Contains(string(r.Output), "late") {
+			t.Errorf("got %+v, output %q", r, r.Output)
+		}
+	})
+	t.Run("kill", func(t *testing.T) {
+		g, child := start(t, cronce.OrphansKill)
+		g.expect("orphaned")
+		if r := g.wait(); r.Outcome != cronce.Failed || r.ExitCode != 4 {
+			t.Errorf("got %+v", r)
+		}
+		if syscall.Kill(child, 0) == nil {
+			t.Error("the child lives on")
+		}
+	})
+	t.Run("leave", func(t *testing.T) {
+		g, child := start(t, cronce.OrphansLeave)
+		if r := g.wait(); r.Outcome != cronce.Failed || r.ExitCode != 4 {
+			t.Errorf("got %+v", r)
+		}
+		release(t, gate)
+		g.expect("late") // its output is still open
+		awaitEnd(t, child)
+	})
+}
+
+// Signals are passed on, the exit code is the command's, and an end by it is
+// no failure of the command.
+func TestRun_Signals(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+		t.Run(signalName(sig), func(t *testing.T) {
+			g := startGuard(t, sh(`trap 'exit 9' TERM INT HUP QUIT; echo up; while :; do sleep 0.01; done`), nil)
+			g.expect("up")
+			g.signal(sig)
+			if r := g.wait(); r.Outcome != cronce.Cancelled || r.ExitCode != 9 || r.Message != "got "+signalName(sig) {
 				t.Errorf("got %+v", r)
 			}
 		})
 	}
 }
 
-// The command inherits the lock at a descriptor that scripts leave alone, and
-// keeps it when the guard's own copy is closed.
-func TestRun_LockIsInherited(t *testing.T) {
+// After kill -9 of the guard the work goes on and keeps the lock, at a
+// descriptor that scripts leave alone, until it ends.
+func TestRun_GuardKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -136,17 +423,14 @@ func TestRun_LockIsInherited(t *testing.T) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	up := &firstWrite{started: make(chan struct{})}
-	in, feed, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := sh("exec 3>/dev/null 9>&1; echo up; read x")
-	c.Lock, c.Output, c.Stdin = lock, up, in
-	done := make(chan cronce.Result)
-	go func() { done <- Run(t.Context(), c) }()
-	<-up.started
+	gate := fifo(t)
+	s := sh("exec 3>/dev/null 9>&1; echo $$; read x <" + gate + "; echo done")
+	s.Lock = true
+	g := startGuard(t, s, lock)
 	lock.Close()
+	child := atoi(t, g.line())
+	g.signal(syscall.SIGKILL)
+	g.cmd.Wait()
 
 	other, err := os.Open(path)
 	if err != nil {
@@ -156,9 +440,55 @@ func TestRun_LockIsInherited(t *testing.T) {
 	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
 		t.Errorf("the command runs and its lock can be taken: %v", err)
 	}
-	feed.Close()
-	<-done
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", child))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(fds, func(e os.DirEntry) bool { return e.Name() == strconv.Itoa(LockFD) }) {
+		t.Errorf("the lock is not at descriptor %d: %v", LockFD, fds)
+	}
+	release(t, gate)
+	awaitEnd(t, child)
 	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		t.Errorf("the command has ended and its lock is held: %v", err)
+	}
+}
+
+func TestLookPath(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"yes": 0o755, "no": 0o644} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := "/nowhere:" + dir
+	if got, err := LookPath("yes", path); err != nil || got != dir+"/yes" {
+		t.Errorf("yes: %q, %v", got, err)
+	}
+	if got, err := LookPath("sub/yes", path); err != nil || got != "sub/yes" {
+		t.Errorf("sub/yes: %q, %v", got, err)
+	}
+	if _, err := LookPath("no", path); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("no: %v", err)
+	}
+	if _, err := LookPath("none", path); !errors.Is(err, ErrNotFound) {
+		t.Errorf("none: %v", err)
+	}
+}
+
+func TestTail(t *testing.T) {
+	var all bytes.Buffer
+	var kept tail
+	for _, n := range []int{0, 1, 1000, TailBytes - 1000, 7, TailBytes, 3*TailBytes + 5, 12345, TailBytes - 1, 1} {
+		p := bytes.Repeat([]byte{byte(n), byte(n >> 8), 'x'}, n)[:n]
+		all.Write(p)
+		kept.add(p)
+		want := all.Bytes()[max(0, all.Len()-TailBytes):]
+		if !bytes.Equal(kept.bytes(), want) {
+			t.Fatalf("after %d bytes: kept %d bytes that are not the last %d", all.Len(), len(kept.bytes()), len(want))
+		}
+	}
+	if kept.total != int64(all.Len()) {
+		t.Errorf("counted %d bytes, want %d", kept.total, all.Len())
 	}
 }

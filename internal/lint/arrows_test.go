@@ -31,7 +31,7 @@ var arrows = []struct {
 	{"internal/cli", []string{".", "schedule", "crontab", "store/*", "internal/build"}},
 	{"internal/*", []string{"."}},
 
-	{"cmd/cronce", []string{".", "schedule", "crontab", "guard", "store/localstore", "internal/build", "internal/cli"}},
+	{"cmd/cronce", []string{".", "schedule", "crontab", "guard", "store/localstore", "internal/build", "internal/cli", "internal/handover"}},
 	{"cmd/cronced", []string{"*", "store/*", "internal/*"}},
 
 	{"bench", []string{".", "schedule"}},

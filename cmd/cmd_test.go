@@ -1,0 +1,77 @@
+// Package cmd_test runs the two programs as people do.
+package cmd_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/cronce/cronce/internal/testenv"
+)
+
+// bin is the folder with cronce and cronced.
+var bin string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "cronce-bin")
+	if err == nil {
+		err = testenv.Build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	bin = dir
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// The scripts in testdata are sessions at a shell, exit codes and all.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+			env.Setenv("CRONCE_STORE", env.WorkDir+"/store")
+			env.Setenv("TZ", "UTC")
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": exits,
+		},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}
+
+// exits runs a command and checks its exit code: exits 64 cronce next.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARG]...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := "0"
+	if err != nil {
+		code = err.Error()
+		if n, ok := exitCode(err); ok {
+			code = fmt.Sprint(n)
+		}
+	}
+	if code != args[0] {
+		ts.Fatalf("%v: exit %s, want %s", args[1:], code, args[0])
+	}
+}
+
+func exitCode(err error) (int, bool) {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), true
+	}
+	return 0, false
+}

@@ -1,0 +1,50 @@
+// Command cronce runs cron jobs once. It is the thin one of two programs: it
+// does itself what is started for every job, and hands everything else to
+// cronced, which stands beside it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	_ "time/tzdata" // so that zones are known on a machine without them
+
+	"github.com/cronce/cronce/internal/build"
+	"github.com/cronce/cronce/internal/cli"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is the program; it returns the exit code.
+func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	name, rest := cli.SplitSubcommand(args)
+	switch name {
+	case "":
+		fmt.Fprint(stderr, helpMain)
+		return cli.Usage
+	case "help", "-h", "--help":
+		return cli.Fail(stderr, help(rest, stdout))
+	case "version", "-V", "--version":
+		fmt.Fprintln(stdout, "cronce", build.Version())
+		return cli.OK
+	case "next":
+		return cli.Fail(stderr, next(rest, stdout))
+	case "runs":
+		return cli.Fail(stderr, runs(ctx, rest, stdout))
+	case "status":
+		return cli.Fail(stderr, status(ctx, rest, stdout))
+	case "guard":
+		return cli.Fail(stderr, guardTask(ctx))
+	case "serve":
+		if slices.Contains(rest, "-h") || slices.Contains(rest, "--help") {
+			return cli.Fail(stderr, help([]string{"serve"}, stdout))
+		}
+		return cli.Fail(stderr, execFull(args))
+	}
+	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are serve, next, runs, status, help, version", name))
+}

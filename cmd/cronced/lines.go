@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/cronce/cronce"
+)
+
+// lines writes what happens, a line each, for people to read.
+type lines struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// say writes one line about a job, now.
+func (l *lines) say(job, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(l.w, "%s  %s  %s\n", cronce.Stamp(time.Now()), job, text)
+}
+
+// report writes a line for an event of a scheduler.
+func (l *lines) report(e cronce.Event) {
+	switch e.Kind {
+	case cronce.EventStarted:
+		l.say(e.Job, "started    tick %s  run %s", cronce.Stamp(e.Tick), e.Run.ID)
+	case cronce.EventEnded:
+		text := fmt.Sprintf("%-9s  after %s", e.Run.Outcome, e.Run.End.Sub(e.Run.Start).Round(time.Millisecond))
+		if e.Run.Message != "" {
+			text += ": " + e.Run.Message
+		}
+		l.say(e.Job, "%s", text)
+		if e.Err != nil {
+			l.say(e.Job, "PROBLEM    the end of run %s is not on record: %v", e.Run.ID, e.Err)
+		}
+	case cronce.EventSkipped:
+		var skip *cronce.SkippedError
+		errors.As(e.Err, &skip)
+		l.say(e.Job, "skipped    tick %s  %s", cronce.Stamp(e.Tick), skip.Why())
+	case cronce.EventMissed:
+		l.say(e.Job, "MISSED     ticks %s to %s passed while this process did not run", cronce.Stamp(e.Tick), cronce.Stamp(e.Until))
+	case cronce.EventRefused:
+		l.say(e.Job, "NOT RUN    tick %s: %v", cronce.Stamp(e.Tick), e.Err)
+	}
+}
+
+// maxOutputLine is where a line of output that never ends is cut in two.
+const maxOutputLine = 8 << 10
+
+// output writes what a job's command prints, line by line.
+type output struct {
+	lines *lines
+	job   string
+	part  []byte // a line that has not ended yet
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		end := bytes.IndexByte(p, '\n')
+		whole := end >= 0
+		if !whole {
+			end = len(p)
+		}
+		o.part = append(o.part, p[:end]...)
+		p = p[min(end+1, len(p)):]
+		for len(o.part) > maxOutputLine {
+			o.lines.say(o.job, "| %s", o.part[:maxOutputLine])
+			o.part = append(o.part[:0], o.part[maxOutputLine:]...)
+		}
+		if whole {
+			o.flush()
+		}
+	}
+	return n, nil
+}
+
+// flush writes the line as far as it has come.
+func (o *output) flush() {
+	o.lines.say(o.job, "| %s", bytes.TrimSuffix(o.part, []byte("\r")))
+	o.part = o.part[:0]
+}
+
+// end writes what is left when the command has ended.
+func (o *output) end() {
+	if len(o.part) > 0 {
+		o.flush()
+	}
+}

@@ -1,0 +1,39 @@
+// Command cronced is the full program of cronce: everything that is not
+// started anew for every job. People type cronce, which hands over to it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	_ "time/tzdata" // so that zones are known on a machine without them
+
+	"github.com/cronce/cronce/internal/build"
+	"github.com/cronce/cronce/internal/cli"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the program; it returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	want, asked := os.LookupEnv(build.WantVersion)
+	os.Unsetenv(build.WantVersion) // not for the jobs
+	if asked && want != build.Version() {
+		return cli.Fail(stderr, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf(
+			"cronce is %s and cronced beside it is %s: install both from one release", want, build.Version())})
+	}
+	name, rest := cli.SplitSubcommand(args)
+	switch name {
+	case "serve":
+		return cli.Fail(stderr, serve(ctx, rest, stdout, stderr))
+	case "version", "-V", "--version":
+		fmt.Fprintln(stdout, "cronced", build.Version())
+		return cli.OK
+	}
+	fmt.Fprintln(stderr, "cronced: the other half of cronce: use 'cronce', see 'cronce help'")
+	return cli.Usage
+}

@@ -1,0 +1,300 @@
+package cmd_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cronce/cronce"
+)
+
+// server is a running `cronce serve`.
+type server struct {
+	cmd  *exec.Cmd
+	mu   sync.Mutex
+	log  []string
+	more chan struct{} // closed and renewed with each line
+	gone chan struct{}
+	err  error // once gone
+}
+
+// startServe starts a serve and stops it with the test.
+func startServe(t *testing.T, store, crontab string, args ...string) *server {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(bin, "cronce"), append([]string{"serve", "--store", store, "--crontab", crontab}, args...)...)
+	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{cmd: cmd, more: make(chan struct{}), gone: make(chan struct{})}
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			s.mu.Lock()
+			s.log = append(s.log, lines.Text())
+			close(s.more)
+			s.more = make(chan struct{})
+			s.mu.Unlock()
+		}
+		s.err = cmd.Wait()
+		close(s.gone)
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-s.gone
+		if t.Failed() {
+			t.Logf("serve %d:\n%s", cmd.Process.Pid, strings.Join(s.log, "\n"))
+		}
+	})
+	return s
+}
+
+// await returns the first line, from the given one on, that has all the words.
+// It fails the test if serve ends without one.
+func (s *server) await(t *testing.T, from int, words ...string) int {
+	t.Helper()
+	for at := from; ; {
+		s.mu.Lock()
+		for ; at < len(s.log); at++ {
+			if hasAll(s.log[at], words) {
+				s.mu.Unlock()
+				return at
+			}
+		}
+		more := s.more
+		s.mu.Unlock()
+		select {
+		case <-more:
+		case <-s.gone:
+			s.mu.Lock()
+			rest := len(s.log) > at
+			s.mu.Unlock()
+			if !rest {
+				t.Fatalf("serve ended without saying %q", words)
+			}
+		}
+	}
+}
+
+// lines is how many lines it has said.
+func (s *server) lines() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.log)
+}
+
+func hasAll(line string, words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(line, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// stop sends the signal and returns serve's exit code.
+func (s *server) stop(sig syscall.Signal) int {
+	s.cmd.Process.Signal(sig)
+	<-s.gone
+	return s.cmd.ProcessState.ExitCode()
+}
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// runsOf asks `cronce runs` for all that the store has.
+func runsOf(t *testing.T, store string) []cronce.Run {
+	t.Helper()
+	out, err := exec.Command(filepath.Join(bin, "cronce"), "runs", "--json", "-n", "0", "--store", store).Output()
+	if err != nil {
+		t.Fatalf("cronce runs: %v", err)
+	}
+	var runs []cronce.Run
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var r cronce.Run
+		if err := dec.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// Two serves on one store and one crontab, one of them killed and started anew
+// again and again: each tick is run once, by the word of the jobs themselves,
+// and the store's records agree.
+func TestServe_TwoServesRunEachTickOnce(t *testing.T) {
+	dir := t.TempDir()
+	store, did := filepath.Join(dir, "store"), filepath.Join(dir, "did")
+	crontab := write(t, filepath.Join(dir, "crontab"), fmt.Sprintf(`
+DID=%s
+# cronce: name=quick
+@every 1s  echo "quick $CRONCE_TICK $CRONCE_RUN_ID" >>"$DID"
+# cronce: name=other
+@every 2s  echo "other $CRONCE_TICK $CRONCE_RUN_ID" >>"$DID"; sleep 0.2
+`, did))
+	steady := startServe(t, store, crontab)
+	start := time.Now()
+	const kills = 4
+	for range kills {
+		victim := startServe(t, store, crontab)
+		// Killed while a run of its own is under way.
+		victim.await(t, 0, "started")
+		victim.cmd.Process.Kill()
+		<-victim.gone
+	}
+	// One more run of each, which finds what the last victim left.
+	for _, job := range []string{"quick", "other"} {
+		steady.await(t, steady.await(t, steady.lines(), job, "started"), job, "succeeded")
+	}
+	if code := steady.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("serve stopped with exit %d", code)
+	}
+	end := time.Now()
+
+	text, err := os.ReadFile(did)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := map[string]string{} // job and tick -> run
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		tick := f[0] + " " + f[1]
+		if ran[tick] != "" {
+			t.Errorf("%s ran twice: runs %s and %s", tick, ran[tick], f[2])
+		}
+		ran[tick] = f[2]
+	}
+	decided := map[string]cronce.Run{}
+	for _, r := range runsOf(t, store) {
+		tick := r.Job + " " + cronce.Stamp(r.Tick)
+		if _, twice := decided[tick]; twice {
+			t.Errorf("%s is on record twice", tick)
+		}
+		decided[tick] = r
+		if r.Live() {
+			t.Errorf("%s is on record as still running: %+v", tick, r)
+		}
+		if r.Skip == "" && r.Outcome == cronce.Succeeded && ran[tick] != r.ID {
+			t.Errorf("%s succeeded on record as run %s, and the job says %q", tick, r.ID, ran[tick])
+		}
+	}
+	for tick, id := range ran {
+		if decided[tick].ID != id {
+			t.Errorf("%s ran as %s, on record is %+v", tick, id, decided[tick])
+		}
+	}
+	// The steady serve was there all the time: a tick that nobody decided is
+	// one that it names as missed.
+	for _, job := range []struct {
+		name string
+		step time.Duration
+	}{{"quick", time.Second}, {"other", 2 * time.Second}} {
+		first := steadyFrom(start, job.step)
+		for tick := first; tick.Before(end.Add(-job.step)); tick = tick.Add(job.step) {
+			if _, ok := decided[job.name+" "+cronce.Stamp(tick)]; !ok && !saysMissed(steady, job.name) {
+				t.Errorf("%s: nobody decided tick %s", job.name, cronce.Stamp(tick))
+			}
+		}
+	}
+	if len(ran) < 2*kills {
+		t.Errorf("only %d runs: the test did not test much", len(ran))
+	}
+}
+
+// steadyFrom is the first tick that a serve started at that time must see:
+// it may take some seconds to start on a busy machine.
+func steadyFrom(start time.Time, step time.Duration) time.Time {
+	return start.Add(5 * time.Second).Truncate(step).Add(step)
+}
+
+func saysMissed(s *server, job string) bool {
+	for _, line := range s.log {
+		if hasAll(line, []string{job, "MISSED"}) {
+			return true
+		}
+	}
+	return false
+}
+
+// A run longer than its interval: the ticks within it are skipped, once each,
+// with the holder on record, and the next tick runs.
+func TestServe_OverlapIsSkippedAndRecorded(t *testing.T) {
+	dir := t.TempDir()
+	store := filepath.Join(dir, "store")
+	go1 := filepath.Join(dir, "go")
+	if err := syscall.Mkfifo(go1, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	crontab := write(t, filepath.Join(dir, "crontab"), "# cronce: name=slow\n@every 1s  read x <"+go1+"; echo read $x\n")
+	s := startServe(t, store, crontab)
+	skipped := s.await(t, s.await(t, s.await(t, 0, "slow", "started")+1, "slow", "skipped")+1, "slow", "skipped")
+	if err := os.WriteFile(go1, []byte("word\n"), 0); err != nil { // as soon as the job reads
+		t.Fatal(err)
+	}
+	s.await(t, s.await(t, s.await(t, skipped, "slow", "| read word"), "slow", "succeeded"), "slow", "started")
+
+	runs := runsOf(t, store)
+	first := runs[0]
+	skips := 0
+	for _, r := range runs[1:] {
+		if r.Skip == "" {
+			break
+		}
+		skips++
+		if r.Skip != cronce.SkipOverlap || r.Held != first.ID {
+			t.Errorf("a skip that does not name its reason and holder: %+v", r)
+		}
+	}
+	if skips < 2 {
+		t.Errorf("%d skips on record, at least 2 were seen", skips)
+	}
+}
+
+// The first TERM lets the run end; nothing new is started.
+func TestServe_FirstSignalWaitsSecondEnds(t *testing.T) {
+	dir := t.TempDir()
+	crontab := write(t, filepath.Join(dir, "crontab"), "# cronce: name=long\n@every 1s  trap 'echo stopped; exit 3' TERM; echo up; while :; do sleep 0.01; done\n")
+	store := filepath.Join(dir, "store")
+	s := startServe(t, store, crontab)
+	s.await(t, 0, "long", "| up")
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	waiting := s.await(t, 0, "serve", "waiting for those that go on")
+	// One that comes at once is taken for the same request (timeout(1) sends two).
+	<-time.After(time.Second / 2)
+	s.cmd.Process.Signal(syscall.SIGINT)
+	s.await(t, waiting, "long", "| stopped")
+	s.await(t, waiting, "long", "cancelled")
+	if code := s.stop(syscall.Signal(0)); code != 0 {
+		t.Errorf("exit %d, want 0", code)
+	}
+	started := 0
+	for _, r := range runsOf(t, store) {
+		if r.Skip == "" {
+			started++
+			if r.Outcome != cronce.Cancelled {
+				t.Errorf("the run ended as %q: %+v", r.Outcome, r)
+			}
+		}
+	}
+	if started != 1 {
+		t.Errorf("%d runs started, want 1", started)
+	}
+}

@@ -1,0 +1,107 @@
+package guard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// becomeReaper makes this process the parent of every descendant whose own
+// parent ends: PR_SET_CHILD_SUBREAPER of prctl(2).
+func becomeReaper() error {
+	const setChildSubreaper = 36
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// sinceBoot is CLOCK_BOOTTIME: it also goes on while the machine sleeps, and
+// nobody can set it.
+func sinceBoot() time.Duration {
+	const clockBoottime = 7
+	var t syscall.Timespec
+	syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&t)), 0)
+	return time.Duration(t.Nano())
+}
+
+// descendants returns the processes below this one, parents first. Those that
+// have ended and wait to be collected are not among them.
+func descendants() []int {
+	children := map[int][]int{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		// pid (name) state ppid …: the name may have spaces and parentheses.
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(fields) < 2 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		parent, _ := strconv.Atoi(string(fields[1]))
+		children[parent] = append(children[parent], pid)
+	}
+	list := append([]int(nil), children[os.Getpid()]...)
+	for i := 0; i < len(list); i++ {
+		list = append(list, children[list[i]]...)
+	}
+	return list
+}
+
+// LookPath finds a command as execvp(3) does: a name with a slash is a path,
+// any other is looked for in path, a list as in PATH.
+func LookPath(name, path string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	var denied error
+	for _, dir := range filepath.SplitList(path) {
+		if dir == "" {
+			dir = "."
+		}
+		file := filepath.Join(dir, name)
+		info, err := os.Stat(file)
+		switch {
+		case err != nil || info.IsDir():
+		case info.Mode()&0o111 == 0:
+			denied = fmt.Errorf("%s is not executable: %w", file, fs.ErrPermission)
+		case !filepath.IsAbs(file):
+			return "./" + file, nil
+		default:
+			return file, nil
+		}
+	}
+	if denied != nil {
+		return "", denied
+	}
+	return "", fmt.Errorf("%s is not in %s: %w", name, path, ErrNotFound)
+}
+
+// ErrNotFound says that a command is in none of the folders.
+var ErrNotFound = errors.New("command not found")
+
+var signalNames = map[syscall.Signal]string{
+	syscall.SIGABRT: "SIGABRT", syscall.SIGALRM: "SIGALRM", syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE",
+	syscall.SIGHUP: "SIGHUP", syscall.SIGILL: "SIGILL", syscall.SIGINT: "SIGINT", syscall.SIGKILL: "SIGKILL",
+	syscall.SIGPIPE: "SIGPIPE", syscall.SIGQUIT: "SIGQUIT", syscall.SIGSEGV: "SIGSEGV", syscall.SIGSYS: "SIGSYS",
+	syscall.SIGTERM: "SIGTERM", syscall.SIGTRAP: "SIGTRAP", syscall.SIGUSR1: "SIGUSR1", syscall.SIGUSR2: "SIGUSR2",
+	syscall.SIGXCPU: "SIGXCPU", syscall.SIGXFSZ: "SIGXFSZ",
+}
+
+func signalName(s syscall.Signal) string {
+	if name, ok := signalNames[s]; ok {
+		return name
+	}
+	return fmt.Sprintf("signal %d", int(s))
+}

@@ -1,0 +1,91 @@
+package cronce
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// StopError is the cause of a run's context when a person, or a run that
+// replaces it, asked for its end.
+type StopError struct{ Request Request }
+
+func (e *StopError) Error() string {
+	s := "asked to stop"
+	if e.Request.By != "" {
+		s += " by " + e.Request.By
+	}
+	if e.Request.Why != "" {
+		s += ": " + e.Request.Why
+	}
+	return s
+}
+
+// ErrTimeout is the cause of a run's context at the job's timeout.
+var ErrTimeout = errors.New("longer than the job's timeout")
+
+// Hold looks after a lease while its work goes on, and finishes it with the
+// work's result. The work's context ends with ctx, with the timeout (0: none;
+// the cause is [ErrTimeout]), with a request to stop (the cause is a
+// *[StopError]) and with the lease (the cause is [ErrLost]). The work must then
+// end at once. An empty Outcome is filled in from why the context ended. The
+// error is for a result that could not be recorded.
+func (s *Store) Hold(ctx context.Context, l Lease, timeout time.Duration, work func(context.Context) Result) (Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if timeout > 0 {
+		timer := time.AfterFunc(timeout, func() { cancel(ErrTimeout) })
+		defer timer.Stop()
+	}
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		s.keep(ctx, cancel, l)
+	}()
+	r := work(ctx)
+	if r.Outcome == "" {
+		r.Outcome = outcomeOf(ctx)
+	}
+	cancel(nil)
+	<-kept
+	return r, s.Finish(context.WithoutCancel(ctx), l, r)
+}
+
+// outcomeOf names the end of work that did not succeed, by why its context ended.
+func outcomeOf(ctx context.Context) Outcome {
+	switch {
+	case errors.Is(context.Cause(ctx), ErrTimeout):
+		return TimedOut
+	case ctx.Err() != nil:
+		return Cancelled
+	}
+	return Failed
+}
+
+// watchLease is how often a lease that does not expire is looked after.
+const watchLease = time.Second
+
+// keep cancels when the lease is lost or a stop is asked for. It ends with ctx.
+func (s *Store) keep(ctx context.Context, cancel context.CancelCauseFunc, l Lease) {
+	ticker := time.NewTicker(watchLease)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		renewed, err := s.Renew(ctx, l)
+		switch {
+		case errors.Is(err, ErrLost):
+			cancel(ErrLost)
+			return
+		case err != nil: // such a lease does not end by itself: try again
+		case renewed.Stop != nil:
+			cancel(&StopError{*renewed.Stop})
+			return
+		default:
+			l = renewed
+		}
+	}
+}

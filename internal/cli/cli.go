@@ -1,0 +1,164 @@
+// Package cli is what the two programs' commands have in common: how they read
+// flags, name errors and choose exit codes.
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/schedule"
+	"github.com/cronce/cronce/store/localstore"
+)
+
+// Exit codes, after sysexits.h.
+const (
+	OK          = 0
+	Failure     = 1
+	Usage       = 64
+	NoInput     = 66
+	Unavailable = 69
+	LeaseLost   = 70
+	TempFail    = 75
+	Config      = 78
+)
+
+// UsageError is a command line that makes no sense.
+type UsageError struct {
+	Command string
+	Err     error
+}
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Misuse returns a *UsageError.
+func Misuse(command, format string, args ...any) error {
+	return &UsageError{command, fmt.Errorf(format, args...)}
+}
+
+// ExitError is an error that has its exit code with it.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string { return e.Err.Error() }
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Fail prints the error as "cronce: what happened" and returns its exit code.
+func Fail(stderr io.Writer, err error) int {
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return OK
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		return Failure // whoever read the output has gone; there is nobody to tell
+	}
+	for _, line := range strings.Split(strings.TrimRight(err.Error(), "\n"), "\n") {
+		fmt.Fprintf(stderr, "cronce: %s\n", line)
+	}
+	code := Code(err)
+	var usage *UsageError
+	if errors.As(err, &usage) && usage.Command != "" {
+		fmt.Fprintf(stderr, "cronce: see 'cronce help %s'\n", usage.Command)
+	}
+	return code
+}
+
+// Code is the exit code for an error.
+func Code(err error) int {
+	var exit *ExitError
+	var usage *UsageError
+	var unavailable *cronce.UnavailableError
+	var config *cronce.ConfigError
+	var conflict *cronce.ConflictError
+	var skew *cronce.SkewError
+	var parse *schedule.ParseError
+	var setting *cronce.SettingError
+	switch {
+	case err == nil:
+		return OK
+	case errors.As(err, &exit):
+		return exit.Code
+	case errors.As(err, &usage), errors.As(err, &parse), errors.As(err, &setting):
+		return Usage
+	case errors.As(err, &unavailable):
+		return Unavailable
+	case errors.Is(err, cronce.ErrLost):
+		return LeaseLost
+	case errors.As(err, &config), errors.As(err, &conflict), errors.As(err, &skew):
+		return Config
+	}
+	return Failure
+}
+
+// Flags is a flag set that reports errors instead of printing them, and lets
+// flags stand after arguments too.
+type Flags struct {
+	*flag.FlagSet
+	command string
+}
+
+// NewFlags returns the flags of a command.
+func NewFlags(command string) *Flags {
+	f := &Flags{flag.NewFlagSet(command, flag.ContinueOnError), command}
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	return f
+}
+
+// Parse reads the command line and returns the arguments that are no flags.
+// After "--" all are arguments. -h and --help give flag.ErrHelp.
+func (f *Flags) Parse(args []string) ([]string, error) {
+	var rest []string
+	for {
+		if err := f.FlagSet.Parse(args); errors.Is(err, flag.ErrHelp) {
+			return nil, err
+		} else if err != nil {
+			return nil, &UsageError{f.command, tidy(err)}
+		}
+		// The flag package stops at an argument, or behind "--".
+		used := len(args) - f.NArg()
+		if used > 0 && args[used-1] == "--" || f.NArg() == 0 {
+			return append(rest, f.Args()...), nil
+		}
+		rest = append(rest, f.Arg(0))
+		args = f.Args()[1:]
+	}
+}
+
+// tidy writes flags as people type them: with two dashes where they have more
+// than one letter.
+func tidy(err error) error {
+	words := strings.Fields(err.Error())
+	for i, w := range words {
+		if name, ok := strings.CutPrefix(strings.TrimSuffix(w, ":"), "-"); ok && len(name) > 1 && name[0] != '-' {
+			words[i] = "-" + w
+		}
+	}
+	return errors.New(strings.Join(words, " "))
+}
+
+// StoreFlag adds --store and returns where its value is; it is CRONCE_STORE
+// by default.
+func StoreFlag(f *Flags) *string {
+	return f.String("store", os.Getenv("CRONCE_STORE"), "where ticks are claimed and runs recorded: a folder")
+}
+
+// SplitSubcommand takes the command's name off the arguments.
+func SplitSubcommand(args []string) (name string, rest []string) {
+	if len(args) == 0 {
+		return "", nil
+	}
+	return args[0], args[1:]
+}
+
+// OpenForReading opens a local store that must be there already, to look at it.
+func OpenForReading(dir string) (*cronce.Store, error) {
+	return localstore.Open(localstore.Options{Dir: dir, ReadOnly: true})
+}

@@ -1,0 +1,91 @@
+// Package handover is what serve tells a guard process, and hears from it:
+// JSON over inherited descriptors.
+//
+// One guard process guards one command, so that the work of one job cannot be
+// taken for another's, and goes on, guarded, when serve is killed.
+package handover
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/cronce/cronce"
+)
+
+// The descriptors of a guard process, beside the standard three.
+const (
+	LockFD   = 3 // the lease's lock
+	OrdersFD = 4 // a Task, then at most one Stop
+	ReportFD = 5 // a Report
+)
+
+// Task is the lease and the command to guard under it.
+type Task struct {
+	Version string // of serve
+	Store   string
+	Lease   cronce.Lease
+
+	Path    string
+	Args    []string
+	Env     []string
+	Dir     string
+	Input   string
+	Timeout time.Duration
+	Grace   time.Duration
+	Orphans cronce.Orphans
+}
+
+// Stop orders the guard to end its command.
+type Stop struct{ Why string }
+
+// Report is how the run ended.
+type Report struct {
+	Result cronce.Result
+	Err    string // why it is not on record, if it is not
+}
+
+// Give starts with the task on the guard's orders.
+func Give(orders io.Writer, t Task) error {
+	t.Lease.Lock = nil
+	return json.NewEncoder(orders).Encode(t)
+}
+
+// Orders reads what a guard is told.
+type Orders struct{ dec *json.Decoder }
+
+// NewOrders reads orders from that descriptor.
+func NewOrders(f *os.File) Orders { return Orders{json.NewDecoder(f)} }
+
+// Task reads the task.
+func (o Orders) Task() (t Task, err error) { return t, o.dec.Decode(&t) }
+
+// Stop waits for the order to stop. It returns false when serve has gone
+// without one: the work is to go on.
+func (o Orders) Stop() (s Stop, ok bool) { return s, o.dec.Decode(&s) == nil }
+
+// Tell writes a guard's report.
+func Tell(report io.Writer, r cronce.Result, err error) error {
+	out := Report{Result: r}
+	if err != nil {
+		out.Err = err.Error()
+	}
+	return json.NewEncoder(report).Encode(out)
+}
+
+// Hear reads a guard's report. ok is false when the guard was killed.
+func Hear(report io.Reader) (r cronce.Result, err error, ok bool) {
+	var in Report
+	if json.NewDecoder(report).Decode(&in) != nil {
+		return r, nil, false
+	}
+	if in.Err != "" {
+		err = errors.New(in.Err)
+	}
+	return in.Result, err, true
+}
+
+// Order tells a guard to stop.
+func Order(orders io.Writer, s Stop) error { return json.NewEncoder(orders).Encode(s) }
