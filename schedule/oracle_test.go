@@ -227,9 +227,14 @@ func (p *oraclePart) ticks(from, to int64, zone *time.Location) []int64 {
 	var ticks []int64
 	seen := make(map[time.Time]bool)
 	last := wallAt(start-step, zone)
+	date, quiet := -1, false // no day near that day of the month is due
 	for u := start; u <= to; u += step {
 		wall := wallAt(u, zone)
-		if !p.dueOn(wall.AddDate(0, 0, -1)) && !p.dueOn(wall) && !p.dueOn(wall.AddDate(0, 0, 1)) && !p.dueOn(wall.AddDate(0, 0, 2)) {
+		if wall.Day() != date {
+			date = wall.Day()
+			quiet = !p.dueOn(wall.AddDate(0, 0, -1)) && !p.dueOn(wall) && !p.dueOn(wall.AddDate(0, 0, 1)) && !p.dueOn(wall.AddDate(0, 0, 2))
+		}
+		if quiet {
 			u += 20*3600 - step // nothing can come in the next hours
 			last = wallAt(u, zone)
 			continue

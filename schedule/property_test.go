@@ -35,7 +35,7 @@ func TestAgainstOracle(t *testing.T) {
 			zone := mustZone(t, name)
 			changes := changesOf(zone)
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
-			for range 60 {
+			for range 40 {
 				expr := randomExpr(r.IntN)
 				o := Options{Zone: zone, Name: "job"}
 				s, err := Parse(expr, o)
