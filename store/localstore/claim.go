@@ -174,7 +174,7 @@ func (s *section) lease(r record, t *tried, success, now time.Time) (cronce.Leas
 	t.keep = true
 	f := os.NewFile(uintptr(t.fd), s.dir+"/"+t.id.File)
 	s.d.mu.Lock()
-	s.d.leases[r.ID] = f
+	s.d.leases[r.ID] = &leased{file: f, holder: r.Holder}
 	s.d.mu.Unlock()
 	return cronce.Lease{Run: r.run(s.job, nil), Granted: now, PreviousSuccess: success, Lock: f}, nil
 }
@@ -205,6 +205,9 @@ func (d decision) overlap(lives []live) error {
 	}
 	held := &cronce.HeldError{Holder: holder, Offered: d.offered}
 	if d.c.CatchUp {
+		return held
+	}
+	if reason == cronce.SkipOrphans && d.now.Sub(d.offered) < d.s.d.settle {
 		return held
 	}
 	if d.c.Overlap.Policy == cronce.OverlapSkip {
@@ -245,10 +248,10 @@ func (s *section) again(c cronce.Claim, run cronce.Run, now time.Time) (cronce.L
 		return none, &cronce.TakenError{Job: run.Job, Tick: run.Tick, Run: run}
 	}
 	s.d.mu.Lock()
-	f := s.d.leases[run.ID]
+	have := s.d.leases[run.ID]
 	s.d.mu.Unlock()
-	if f != nil {
-		return cronce.Lease{Run: run, Granted: now, PreviousSuccess: s.st.Success, Lock: f}, nil
+	if have != nil {
+		return cronce.Lease{Run: run, Granted: now, PreviousSuccess: s.st.Success, Lock: have.file}, nil
 	}
 	i := slices.IndexFunc(s.st.Open, func(o record) bool { return o.ID == run.ID })
 	if i < 0 {

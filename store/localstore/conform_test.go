@@ -28,8 +28,8 @@ func TestStore(t *testing.T) {
 func kill(d *driver) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for id, f := range d.leases {
-		f.Close()
+	for id, l := range d.leases {
+		l.file.Close()
 		delete(d.leases, id)
 	}
 	for id, w := range d.waits {

@@ -233,8 +233,26 @@ func (s *section) write(recs ...record) error {
 			return err
 		}
 	}
-	return s.append(recs, b.Bytes(), true)
+	return s.append(recs, b.Bytes(), appendDurable)
 }
+
+// note writes what matters only while this machine is up, as which process has
+// a run now. It takes no time for an fsync, and no error: without room for it,
+// the run goes on all the same.
+func (s *section) note(r record) {
+	var b bytes.Buffer
+	if r.encode(&b) == nil && s.st.seq > 0 {
+		s.append([]record{r}, b.Bytes(), appendNote)
+	}
+}
+
+// How to append: with room behind it for the ends of runs, and fsync; with
+// room, and no fsync; into that room, with fsync.
+const (
+	appendDurable = iota
+	appendNote
+	appendEnd
+)
 
 // writeEnd is write for the end of a run. It begins no segment and reserves
 // nothing: its room has been reserved when the run started.
@@ -243,11 +261,11 @@ func (s *section) writeEnd(r record) error {
 	if err := r.encode(&b); err != nil {
 		return err
 	}
-	return s.append([]record{r}, b.Bytes(), false)
+	return s.append([]record{r}, b.Bytes(), appendEnd)
 }
 
 // append adds lines to the newest segment.
-func (s *section) append(recs []record, lines []byte, room bool) (err error) {
+func (s *section) append(recs []record, lines []byte, how int) (err error) {
 	st := s.st
 	fd, err := open(s.path(st.seq), syscall.O_WRONLY|syscall.O_APPEND)
 	if err != nil {
@@ -267,12 +285,12 @@ func (s *section) append(recs []record, lines []byte, room bool) (err error) {
 			return err
 		}
 	}
-	if room {
+	if how != appendEnd {
 		if err := reserve(fd, st.size, int64(len(lines))+s.room(recs)); err != nil {
 			return err
 		}
 	}
-	if err = writeAll(fd, lines); err == nil {
+	if err = writeAll(fd, lines); err == nil && how != appendNote {
 		err = s.d.fsync(fd)
 	}
 	if err != nil {

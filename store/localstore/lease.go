@@ -18,20 +18,14 @@ func (d *driver) Renew(ctx context.Context, l cronce.Lease) (cronce.Lease, error
 		return l, err
 	}
 	j := journal{store: d.dir, job: l.Run.Job, dir: d.folder(l.Run.Job)}
+	l.Run.Holder = cutHolder(l.Run.Holder)
 	d.mu.Lock()
-	held := d.leases[l.Run.ID] != nil
+	have := d.leases[l.Run.ID]
+	known := have != nil && have.holder == l.Run.Holder && (have.orphaned || !l.Orphaned)
 	d.mu.Unlock()
-	if !held {
-		// Finished, or claimed by another process. The journal knows.
-		st, err := j.load(nil)
-		if errors.Is(err, syscall.ENOENT) {
-			return l, cronce.ErrLost
-		}
-		if err != nil {
+	if !known {
+		if err := d.adopt(ctx, j, l); err != nil {
 			return l, diskError(d.dir, "", err)
-		}
-		if !slices.ContainsFunc(st.Open, func(o record) bool { return o.ID == l.Run.ID }) {
-			return l, cronce.ErrLost
 		}
 	}
 	c, err := j.readControl()
@@ -46,6 +40,63 @@ func (d *driver) Renew(ctx context.Context, l cronce.Lease) (cronce.Lease, error
 		l.Stop = &cronce.Request{Kind: cronce.Stop, Job: l.Run.Job, By: c.Stop.By, Why: c.Stop.Why, At: c.Stop.At}
 	}
 	return l, nil
+}
+
+// adopt looks into the journal for a lease that this driver did not give, or
+// of which there is something to note. ErrLost: it has ended.
+func (d *driver) adopt(ctx context.Context, j journal, l cronce.Lease) error {
+	find := func(st *state) *record {
+		i := slices.IndexFunc(st.Open, func(o record) bool { return o.ID == l.Run.ID })
+		if i < 0 {
+			return nil
+		}
+		return &st.Open[i]
+	}
+	st, err := j.load(nil)
+	if errors.Is(err, syscall.ENOENT) {
+		return cronce.ErrLost
+	}
+	if err != nil {
+		return err
+	}
+	o := find(st)
+	if o == nil {
+		return cronce.ErrLost
+	}
+	if handed, orphaned := o.Holder != l.Run.Holder, l.Orphaned && !o.Orphans; (handed || orphaned) && !d.readOnly {
+		s, err := d.enter(ctx, l.Run.Job, false, d.patience)
+		if err != nil {
+			if errors.Is(err, errNoJob) {
+				err = cronce.ErrLost
+			}
+			return err
+		}
+		defer s.leave()
+		if find(s.st) == nil {
+			return cronce.ErrLost
+		}
+		if handed {
+			me := self()
+			s.note(record{Event: evHanded, At: d.now(), ID: l.Run.ID, Holder: l.Run.Holder, Proc: &me})
+		}
+		if orphaned {
+			s.note(record{Event: evOrphans, At: d.now(), ID: l.Run.ID})
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if have := d.leases[l.Run.ID]; have != nil {
+		have.holder, have.orphaned = l.Run.Holder, l.Orphaned
+	} else if l.Lock != nil && isOpen(l.Lock) {
+		d.leases[l.Run.ID] = &leased{file: l.Lock, holder: l.Run.Holder, orphaned: l.Orphaned}
+	}
+	return nil
+}
+
+// isOpen tells whether the file has not been closed.
+func isOpen(f *os.File) bool {
+	c, err := f.SyscallConn()
+	return err == nil && c.Control(func(uintptr) {}) == nil
 }
 
 // maxOutput is how much of a run's output is kept.
@@ -118,12 +169,13 @@ func (j journal) outputPath(id string) string { return j.dir + "/output/" + id }
 // unless the lease says otherwise.
 func (d *driver) closeLease(l cronce.Lease) {
 	d.mu.Lock()
-	f := d.leases[l.Run.ID]
+	have := d.leases[l.Run.ID]
 	delete(d.leases, l.Run.ID)
 	d.mu.Unlock()
-	for _, f := range []*os.File{f, l.Lock} {
-		if f != nil {
-			closeLease(f, l.FreeLock)
-		}
+	if have != nil {
+		closeLease(have.file, l.FreeLock)
+	}
+	if l.Lock != nil {
+		closeLease(l.Lock, l.FreeLock) // the same file, unless the lease was handed over
 	}
 }

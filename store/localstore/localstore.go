@@ -80,11 +80,22 @@ type driver struct {
 	endPatience   time.Duration // and the end of a run
 	waitForgotten time.Duration // a place to wait is given up when its claim is not repeated
 	grace         time.Duration // between TERM and KILL at a revocation
+	// settle is how long left-overs are given to go before they cost a tick: a
+	// process that is being ended, or has just told of the end, keeps its copy
+	// of the lock for a moment.
+	settle time.Duration
 
 	mu     sync.Mutex
 	states map[string]*state // as last read, by job; one goroutine at a time has it
-	leases map[string]*os.File
+	leases map[string]*leased
 	waits  map[string]*waiter
+}
+
+// leased is a lease that this process has.
+type leased struct {
+	file     *os.File
+	holder   cronce.Holder // as on record
+	orphaned bool
 }
 
 var _ cronce.Driver = (*driver)(nil)
@@ -101,8 +112,8 @@ func openDriver(o Options, h host) (*driver, error) {
 	d := &driver{
 		dir: p.dir, readOnly: o.ReadOnly, keepAge: o.KeepAge, keepBytes: o.KeepBytes,
 		clock: time.Now, fsync: fsync, segmentBytes: segmentBytes,
-		patience: 10 * time.Second, endPatience: time.Minute, waitForgotten: 10 * time.Second, grace: cronce.DefaultGrace,
-		states: map[string]*state{}, leases: map[string]*os.File{}, waits: map[string]*waiter{},
+		patience: 10 * time.Second, endPatience: time.Minute, waitForgotten: 10 * time.Second, grace: cronce.DefaultGrace, settle: 2 * time.Second,
+		states: map[string]*state{}, leases: map[string]*leased{}, waits: map[string]*waiter{},
 	}
 	if d.keepAge == 0 {
 		d.keepAge = DefaultKeepAge

@@ -18,6 +18,8 @@ const (
 	evSegment = "segment" // the first line of a segment: what the earlier ones add up to
 	evStart   = "start"   // a tick was decided as run, and the run has the lease
 	evSkip    = "skip"    // a tick was decided as a skip
+	evHanded  = "handed"  // a run's lease went to another process
+	evOrphans = "orphans" // a run's own work has ended; what it left behind has not
 	evEnd     = "end"     // a run ended, or was found lost
 	evDefine  = "define"  // the job's definition changed
 	evPause   = "pause"   // requests of people
@@ -44,6 +46,7 @@ type record struct {
 	Held    string            `json:"held,omitempty"`
 	Lock    *lockID           `json:"lock,omitempty"`
 	Proc    *procID           `json:"proc,omitempty"`
+	Orphans bool              `json:"orphans,omitempty"` // in a snapshot: evOrphans was seen
 	Outcome cronce.Outcome    `json:"outcome,omitempty"`
 	Exit    int               `json:"exit,omitempty"`
 	Signal  string            `json:"signal,omitempty"`

@@ -15,13 +15,12 @@ type state struct {
 	size int64  // how far its complete lines reach
 	all  []int  // numbers of all segments, ascending
 
-	snapshot                           // kept up to date
-	head     snapshot                  // as the newest segment begins
-	begun    bool                      // head is set
-	runs     map[string]*cronce.Run    // decided in the newest segment, by id
-	byTick   map[int64][]*cronce.Run   // the same, by tick
-	ended    map[string]cronce.Outcome // ends in the newest segment
-	locks    map[string]bool           // names of numbered lock files
+	snapshot                         // kept up to date
+	head     snapshot                // as the newest segment begins
+	begun    bool                    // head is set
+	runs     map[string]*cronce.Run  // decided in the newest segment, by id
+	byTick   map[int64][]*cronce.Run // the same, by tick
+	locks    map[string]bool         // names of numbered lock files
 }
 
 func newState(job string) *state {
@@ -29,7 +28,6 @@ func newState(job string) *state {
 		job:    job,
 		runs:   map[string]*cronce.Run{},
 		byTick: map[int64][]*cronce.Run{},
-		ended:  map[string]cronce.Outcome{},
 		locks:  map[string]bool{},
 	}
 }
@@ -66,8 +64,21 @@ func (s *state) apply(r record) {
 		} else if r.Lock != nil && isNumberedLock(r.Lock.File) {
 			s.locks[r.Lock.File] = true
 		}
+	case evHanded, evOrphans:
+		i := slices.IndexFunc(s.Open, func(o record) bool { return o.ID == r.ID })
+		if i < 0 {
+			return
+		}
+		o := &s.Open[i]
+		if r.Event == evOrphans {
+			o.Orphans = true
+			return
+		}
+		o.Holder, o.Proc = r.Holder, r.Proc
+		if run := s.runs[r.ID]; run != nil {
+			run.Holder = r.Holder
+		}
 	case evEnd:
-		s.ended[r.ID] = r.Outcome
 		i := slices.IndexFunc(s.Open, func(o record) bool { return o.ID == r.ID })
 		if i < 0 {
 			return
@@ -115,26 +126,34 @@ func (s *state) next() snapshot {
 
 // history puts runs together from segments that are added newest first.
 type history struct {
-	job  string
-	ends map[string]record
-	runs []cronce.Run // newest first
+	job    string
+	ends   map[string]record
+	handed map[string]record
+	runs   []cronce.Run // newest first
 }
 
 // add takes the records of a segment that keep selects. An end is always taken.
 func (h *history) add(recs []record, keep func(record) bool) {
 	if h.ends == nil {
-		h.ends = map[string]record{}
+		h.ends, h.handed = map[string]record{}, map[string]record{}
 	}
-	for _, r := range recs {
-		if r.Event == evEnd {
-			if _, ok := h.ends[r.ID]; !ok {
-				h.ends[r.ID] = r
-			}
+	for _, r := range slices.Backward(recs) {
+		later := h.ends
+		if r.Event == evHanded {
+			later = h.handed
+		} else if r.Event != evEnd {
+			continue
+		}
+		if _, ok := later[r.ID]; !ok {
+			later[r.ID] = r
 		}
 	}
 	for _, r := range slices.Backward(recs) {
 		if !r.decided() || !keep(r) {
 			continue
+		}
+		if to, ok := h.handed[r.ID]; ok {
+			r.Holder = to.Holder
 		}
 		if end, ok := h.ends[r.ID]; ok {
 			h.runs = append(h.runs, r.run(h.job, &end))

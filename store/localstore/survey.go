@@ -106,7 +106,7 @@ func (s *section) alive(o record, pids []int) live {
 		return l
 	}
 	if !o.Proc.gone() {
-		l.claimer = o.Proc.PID
+		l.claimer, l.orphans = o.Proc.PID, o.Orphans
 		return l
 	}
 	l.orphans = true
