@@ -59,7 +59,9 @@ type Driver interface {
 	// Claim decides a tick and, where it is to be run, takes the lease with a
 	// fence above every earlier one of the job.
 	//
-	// A run id that has been decided gets the same answer again.
+	// A run id that has been decided gets the same answer again, and once its
+	// run has ended a *TakenError with that run.
+	// A run by hand is not skipped as paused or late.
 	// *TakenError: the tick was decided earlier, by another claim.
 	// *SkippedError: this claim decided it as a skip.
 	// *HeldError: a holder lives or may live, nothing is decided; claim again
@@ -204,6 +206,9 @@ func (e *UnavailableError) Error() string { return fmt.Sprintf("store %s: %v", e
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
 func describeHolder(r Run) string {
+	if r.ID == "" {
+		return fmt.Sprintf("pid %d on %s, a run that is not on record", r.Holder.PID, r.Holder.Host)
+	}
 	return fmt.Sprintf("run %s, pid %d on %s, since %s", r.ID, r.Holder.PID, r.Holder.Host, Stamp(r.Start))
 }
 
