@@ -100,6 +100,37 @@ var leasePromises = []promise{
 		e.finish(e.store, next, cronce.Succeeded)
 	}},
 
+	{"HandedLeaseHasItsNewHolder", func(e *env) {
+		l := e.lease(e.store, e.claim("job", 0))
+		l.Run.Holder.PID, l.Run.Holder.Via = 4712, "guard"
+		l = e.renewed(e.store, l)
+		if r := e.run(l.Run.ID); r.Holder != l.Run.Holder {
+			e.t.Errorf("on record is %+v, want holder %+v", r, l.Run.Holder)
+		}
+		if s := e.skipped(e.Open(e.t), e.claim("job", 1), cronce.SkipOverlap, &l); s.Holder.Holder != l.Run.Holder {
+			e.t.Errorf("held by %+v, want %+v", s.Holder, l.Run.Holder)
+		}
+		e.finish(e.store, l, cronce.Succeeded)
+		if r := e.run(l.Run.ID); r.Holder != l.Run.Holder || r.Outcome != cronce.Succeeded {
+			e.t.Errorf("at its end: %+v", r)
+		}
+	}},
+
+	{"OnlyLeftoversMakeTheSkipOrphans", func(e *env) {
+		l := e.lease(e.store, e.claim("job", 0))
+		e.skipped(e.store, e.claim("job", 1), cronce.SkipOverlap, &l)
+		l.Orphaned = true
+		l = e.renewed(e.store, l)
+		if s := e.skipped(e.store, e.claim("job", 2), cronce.SkipOrphans, &l); s.Holder == nil || s.Holder.ID != l.Run.ID {
+			e.t.Errorf("held by %+v, want run %s", s.Holder, l.Run.ID)
+		}
+		if r := e.run(l.Run.ID); !r.Live() {
+			e.t.Errorf("the run is %+v, want it alive until it finishes", r)
+		}
+		e.finish(e.store, l, cronce.Succeeded)
+		e.lease(e.store, e.claim("job", 3))
+	}},
+
 	{"StopReachesTheHolder", func(e *env) {
 		l := e.lease(e.store, e.claim("job", 0))
 		if l = e.renewed(e.store, l); l.Stop != nil {
