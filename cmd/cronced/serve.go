@@ -68,7 +68,8 @@ func readCrontabs(paths []string, strict bool, stderr io.Writer) ([]*crontab.Job
 			place := fmt.Sprintf("%s:%d", path, job.Lines[0].Number)
 			switch {
 			case places[job.Name] != "":
-				problems = append(problems, fmt.Errorf("%s: job %q is at %s already: give one of them another name", place, job.Name, places[job.Name]))
+				problems = append(problems, fmt.Errorf("%s: job %q is at %s already, so neither is served: give one of them another name", place, job.Name, places[job.Name]))
+				jobs = slices.DeleteFunc(jobs, func(j *crontab.Job) bool { return j.Name == job.Name })
 			case job.Schedule == "":
 				problems = append(problems, fmt.Errorf("%s: job %q: @reboot lines are not run by serve", place, job.Name))
 			case job.Lines[0].User != "" && job.Lines[0].User != me.Username:
