@@ -120,13 +120,14 @@ func (j Job) Definition() Definition {
 	return d
 }
 
-// Deadline is how old a tick of the job may be when it is offered: the job's
-// own StartDeadline, or half the interval around now and at most an hour.
-func (j Job) Deadline(s *schedule.Schedule, now time.Time) time.Duration {
+// Deadline is how old that tick of the job may be when it is offered: the job's
+// own StartDeadline, or half the interval that the tick begins, at most an hour.
+func (j Job) Deadline(s *schedule.Schedule, tick time.Time) time.Duration {
 	if j.StartDeadline > 0 {
 		return j.StartDeadline
 	}
-	return min(s.Interval(now)/2, time.Hour)
+	// Exactly at a tick the interval is from the one before to the one after.
+	return min(s.Interval(tick.Add(time.Nanosecond))/2, time.Hour)
 }
 
 // Overlap is the policy for a tick that is due while a run of its job lives.
