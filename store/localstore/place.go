@@ -127,7 +127,7 @@ func (h host) home() (string, error) {
 	}
 	return "", &cronce.ConfigError{Store: h.shared + "/" + id,
 		What: fmt.Sprintf("user %s has no home in %s to keep a store in", id, h.passwd),
-		Cure: "set CRONCE_STORE to a folder of that user, or make one as root: cronce store init --user NAME"}
+		Cure: fmt.Sprintf("set CRONCE_STORE to a folder of that user, or as root: install -d -m 755 %s && install -d -m 700 -o %s %[1]s/%[2]s", h.shared, id)}
 }
 
 // exists tells whether there is anything at that path.
