@@ -327,3 +327,91 @@ func TestServe_FirstSignalWaitsSecondEnds(t *testing.T) {
 		t.Errorf("%d runs started, want 1", started)
 	}
 }
+
+// On a disk that fills up the runs that have started end on record, no more
+// are started, and the reason is said; when there is room again it goes on.
+// A store that cannot be written at the start is refused.
+func TestServe_FullAndReadOnlyDisk(t *testing.T) {
+	dir := t.TempDir()
+	crontab := write(t, filepath.Join(dir, "crontab"), "# cronce: name=filler\n@every 1s  cat /dev/zero >>"+dir+"/disk/fill 2>/dev/null; echo filled\n")
+	// A mount of our own, which ends with us. serve runs in it, and what we
+	// run in it is told to the shell that holds it.
+	in, tell, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tell.Close() })
+	unshare := []string{"-m"}
+	if os.Getuid() != 0 {
+		unshare = []string{"-r", "-m"}
+	}
+	holder := exec.Command("unshare", append(unshare, "sh", "-ec", `mkdir disk; mount -t tmpfs -o size=256k,mode=700 none disk; exec sh`)...)
+	holder.Dir, holder.Stdin = dir, in
+	out, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder.Stderr = holder.Stdout
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	answers := bufio.NewScanner(out)
+	sh := func(command string) string {
+		fmt.Fprintf(tell, "( %s ) 2>&1; echo \"exit $?\"; echo .\n", command)
+		var answer []string
+		for answers.Scan() && answers.Text() != "." {
+			answer = append(answer, answers.Text())
+		}
+		return strings.Join(answer, "\n")
+	}
+	cronceIn := filepath.Join(bin, "cronce")
+	log := filepath.Join(dir, "log")
+	write(t, log, "")
+	sh(fmt.Sprintf("GORACE=atexit_sleep_ms=0 %s serve --store disk/store --crontab %s >%s 2>&1 & echo $! >pid", cronceIn, crontab, log))
+	awaitFile := func(from int, words ...string) int {
+		t.Helper()
+		for {
+			text, err := os.ReadFile(log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, line := range strings.Split(string(text), "\n")[from:] {
+				if hasAll(line, words) {
+					return from + i + 1
+				}
+			}
+			if sh("kill -0 $(cat pid)") != "exit 0" {
+				t.Fatalf("serve ended without saying %q:\n%s", words, text)
+			}
+		}
+	}
+	at := awaitFile(0, "filler", "NOT RUN", "disk is full", "not started")
+	sh("rm disk/fill")
+	awaitFile(awaitFile(at, "filler", "started"), "filler", "succeeded")
+	sh("kill $(cat pid)")
+	awaitStopped := func() {
+		for sh("kill -0 $(cat pid)") == "exit 0" {
+		}
+	}
+	awaitStopped()
+	if got := sh(cronceIn + " runs --store disk/store -n 0 | grep -c -e running -e lost"); got != "0\nexit 1" {
+		t.Errorf("runs are not on record with their end:\n%s", sh(cronceIn+" runs --store disk/store -n 0"))
+	}
+	if text, _ := os.ReadFile(log); strings.Contains(string(text), "PROBLEM") {
+		t.Errorf("a run's end was not recorded:\n%s", text)
+	}
+
+	sh("rm -f disk/fill; mount -o remount,ro disk")
+	got := sh(cronceIn + " serve --store disk/store --crontab " + crontab)
+	if !strings.HasSuffix(got, "exit 78") || !strings.Contains(got, "read-only") || !strings.Contains(got, "disk/store") {
+		t.Errorf("on a read-only disk serve says:\n%s", got)
+	}
+	sh("mount -o remount,rw disk; cat /dev/zero >disk/fill")
+	got = sh(cronceIn + " serve --store disk/other --crontab " + crontab)
+	if !strings.HasSuffix(got, "exit 69") || !strings.Contains(got, "disk is full") || !strings.Contains(got, "disk/other") {
+		t.Errorf("on a full disk serve says:\n%s", got)
+	}
+	tell.Close()
+	holder.Wait()
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -145,9 +146,20 @@ func tidy(err error) error {
 }
 
 // StoreFlag adds --store and returns where its value is; it is CRONCE_STORE
-// by default.
+// by default. On the command line a folder may be relative, as people type it.
 func StoreFlag(f *Flags) *string {
-	return f.String("store", os.Getenv("CRONCE_STORE"), "where ticks are claimed and runs recorded: a folder")
+	store := os.Getenv("CRONCE_STORE")
+	f.Func("store", "", func(v string) (err error) {
+		if v == "" {
+			return errors.New("a folder is expected")
+		}
+		store = v
+		if !strings.Contains(v, "://") {
+			store, err = filepath.Abs(v)
+		}
+		return err
+	})
+	return &store
 }
 
 // SplitSubcommand takes the command's name off the arguments.
