@@ -9,8 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -97,8 +95,9 @@ func client(dir string) (*driver, *cronce.Store, error) {
 	return d, cronce.NewStore(d), nil
 }
 
-// claimer claims ticks as it is told: lines of a tick and the time at which to
-// claim it, so that many do it at once. The work is a line in a file.
+// claimer claims ticks as it is told: lines of a tick, the time at which to
+// claim it, so that many do it at once, and whether the work is to go on until
+// it is killed. The work is a line in a file.
 func claimer(args []string) error {
 	dir, effects := args[0], args[1]
 	_, s, err := client(dir)
@@ -112,16 +111,12 @@ func claimer(args []string) error {
 	fmt.Println("ready")
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
-		tick, at, _ := strings.Cut(in.Text(), " ")
-		t, err := strconv.ParseInt(tick, 10, 64)
-		if err != nil {
+		var tick, nanos int64
+		var forEver bool
+		if _, err := fmt.Sscan(in.Text(), &tick, &nanos, &forEver); err != nil {
 			return err
 		}
-		nanos, err := strconv.ParseInt(at, 10, 64)
-		if err != nil {
-			return err
-		}
-		c := claimOf("job", time.Unix(t, 0))
+		c := claimOf("job", time.Unix(tick, 0))
 		time.Sleep(time.Until(time.Unix(0, nanos)))
 		l, err := s.Claim(context.Background(), c)
 		var taken *cronce.TakenError
@@ -136,6 +131,10 @@ func claimer(args []string) error {
 			return err
 		}
 		fmt.Println("won", l.Run.ID)
+		if forEver {
+			in.Scan()
+			return nil
+		}
 		if err := s.Finish(context.Background(), l, cronce.Result{Outcome: cronce.Succeeded, Output: []byte("done")}); err != nil {
 			return err
 		}

@@ -241,7 +241,7 @@ func (s *section) write(recs ...record) error {
 // the run goes on all the same.
 func (s *section) note(r record) {
 	var b bytes.Buffer
-	if r.encode(&b) == nil && s.st.seq > 0 {
+	if s.st != nil && s.st.seq > 0 && r.encode(&b) == nil {
 		s.append([]record{r}, b.Bytes(), appendNote)
 	}
 }
@@ -353,6 +353,13 @@ func (s *section) begin(recs []record) error {
 	}
 	if err == nil {
 		err = s.d.fsync(s.fd)
+	}
+	if err == nil && len(s.st.all) == 0 {
+		// The folder is new: whoever made it may not have come to this.
+		err = syncDir(parent(s.dir))
+		if e := syncDir(s.store); err == nil {
+			err = e
+		}
 	}
 	var is syscall.Stat_t
 	if err == nil {

@@ -136,7 +136,7 @@ func (s *section) finish(id string, r cronce.Result) error {
 		return err // nil: it has been finished before
 	}
 	err := s.writeEnd(record{Event: evEnd, At: s.d.now(), ID: id, Outcome: r.Outcome, Exit: r.ExitCode,
-		Signal: cut(r.Signal, maxSignal), Message: cut(r.Message, maxMessage), Output: r.OutputBytes})
+		Signal: cut(r.Signal, maxSignal), Message: cut(r.Message, maxMessage), Output: r.OutputBytes, Tries: r.Attempts})
 	if err == nil {
 		s.keepOutput(id, r.Output)
 	}

@@ -56,11 +56,11 @@ func TestProcesses_TickRunsOnce(t *testing.T) {
 		for range rnd.IntN(8) {
 			victims[rnd.IntN(crowd)] = true
 		}
-		killWinner := rnd.IntN(3) == 0
+		killWinner := round%3 == 0 // in the middle of its work
 
 		at := time.Now().Add(3 * time.Millisecond)
 		for _, c := range children {
-			fmt.Fprintln(c.stdin, tick, at.UnixNano())
+			fmt.Fprintln(c.stdin, tick, at.UnixNano(), killWinner)
 		}
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -161,8 +161,8 @@ func TestProcesses_TickRunsOnce(t *testing.T) {
 	if len(runs) != rounds+1 {
 		t.Errorf("%d ticks decided, want %d", len(runs), rounds+1)
 	}
-	if lost == 0 {
-		t.Error("no run was killed: the test proves less than it should")
+	if lost < rounds/3 {
+		t.Errorf("%d runs are lost, at least %d were killed", lost, rounds/3)
 	}
 	// In the journal itself each run ends once.
 	ends := map[string]int{}

@@ -52,6 +52,7 @@ type record struct {
 	Signal  string            `json:"signal,omitempty"`
 	Message string            `json:"message,omitempty"`
 	Output  int64             `json:"output,omitempty"`
+	Tries   int               `json:"attempts,omitempty"`
 
 	// define and the requests
 	Definition *cronce.Definition `json:"definition,omitempty"`
@@ -149,7 +150,7 @@ func (r record) run(job string, end *record) cronce.Run {
 	if end != nil {
 		run.End = end.At
 		run.Result = cronce.Result{Outcome: end.Outcome, ExitCode: end.Exit, Signal: end.Signal,
-			Message: end.Message, OutputBytes: end.Output}
+			Message: end.Message, OutputBytes: end.Output, Attempts: end.Tries}
 	}
 	return run
 }

@@ -191,10 +191,15 @@ func (d *driver) endHolders(ctx context.Context, job string, locks []lockID) err
 	}
 	pids := make([]string, len(left))
 	for i, o := range left {
-		pids[i] = fmt.Sprint(o.pid)
+		if pids[i] = fmt.Sprint(o.pid); o == unseen {
+			pids[i] = "unknown (of another user or container)"
+		}
 	}
 	return &cronce.UnavailableError{Store: d.dir, Err: fmt.Errorf("the lock of job %q is still held by pid %s, which cannot be ended", job, strings.Join(pids, ", "))}
 }
+
+// unseen stands for a holder that cannot be found in /proc.
+var unseen openFile
 
 // signalHolders sends the signals to whoever holds the locks and returns them.
 // It does so in a section: no run that begins meanwhile can be hit.
@@ -216,7 +221,11 @@ func (d *driver) signalHolders(ctx context.Context, job string, locks []lockID, 
 		if !slices.Contains(locks, l.lock) {
 			continue
 		}
-		for _, o := range findHolders(l.lock) {
+		found := findHolders(l.lock)
+		if len(found) == 0 {
+			left = append(left, unseen) // or it ended just now; the next look tells
+		}
+		for _, o := range found {
 			if o.pid == os.Getpid() {
 				continue
 			}
