@@ -27,11 +27,17 @@ type Job struct {
 	Timeout       time.Duration // a run is stopped after this; 0: never
 	Grace         time.Duration // between TERM and KILL; 0: DefaultGrace
 	Orphans       Orphans       // what to do with processes that a run leaves behind
+	Retries       int           // how often a run that failed is tried again, under the same lease
+	RetryDelay    time.Duration // before each; 0: DefaultRetryDelay
+	WarnAt        time.Duration // a run that goes on for longer is worth a warning; 0: half the interval
 	StartDeadline time.Duration // an older tick is skipped as late; 0: half the interval, at most an hour
 }
 
 // DefaultGrace is the time between the request to stop and the kill.
 const DefaultGrace = 10 * time.Second
+
+// DefaultRetryDelay is the time between a failure and the next attempt.
+const DefaultRetryDelay = 10 * time.Second
 
 // CheckName says what is wrong with a job's name, if anything: it must be
 // valid UTF-8 of 1 to MaxNameBytes bytes, without control characters and
@@ -128,6 +134,15 @@ func (j Job) Deadline(s *schedule.Schedule, tick time.Time) time.Duration {
 	}
 	// Exactly at a tick the interval is from the one before to the one after.
 	return min(s.Interval(tick.Add(time.Nanosecond))/2, time.Hour)
+}
+
+// Warning is how long a run of that tick may go on before that is worth a
+// warning: the job's own WarnAt, or half the interval that the tick begins.
+func (j Job) Warning(s *schedule.Schedule, tick time.Time) time.Duration {
+	if j.WarnAt > 0 {
+		return j.WarnAt
+	}
+	return s.Interval(tick.Add(time.Nanosecond)) / 2
 }
 
 // Overlap is the policy for a tick that is due while a run of its job lives.

@@ -64,8 +64,9 @@ type Result struct {
 	ExitCode    int     `json:"exit,omitempty"`
 	Signal      string  `json:"signal,omitempty"` // as SIGKILL, where a signal ended it
 	Message     string  `json:"message,omitempty"`
-	Output      []byte  `json:"-"`                // the last part of its output
-	OutputBytes int64   `json:"output,omitempty"` // how much it wrote in all
+	Output      []byte  `json:"-"`                  // the last part of its output
+	OutputBytes int64   `json:"output,omitempty"`   // how much it wrote in all
+	Attempts    int     `json:"attempts,omitempty"` // how often it was tried, where that is more than once
 }
 
 // Lease is the exclusive right to run a job now. It is a value: whoever has

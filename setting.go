@@ -2,6 +2,7 @@ package cronce
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -79,6 +80,18 @@ var settings = []Setting{
 		func(j *Job) *time.Duration { return &j.Timeout }),
 	duration("grace", "the time between the request to stop and the kill (default 10s)",
 		func(j *Job) *time.Duration { return &j.Grace }),
+	{Key: "retries", Value: "N", policy: true, Help: "how often a run that failed is tried again, for the same tick (default 0)",
+		set: func(j *Job, v string) (err error) { j.Retries, err = parseCount(v); return err },
+		get: func(j Job) string {
+			if j.Retries == 0 {
+				return ""
+			}
+			return strconv.Itoa(j.Retries)
+		}},
+	duration("retry-delay", "the time before each of these attempts (default 10s)",
+		func(j *Job) *time.Duration { return &j.RetryDelay }),
+	duration("warn-at", "say so when a run goes on for longer (default: half the interval)",
+		func(j *Job) *time.Duration { return &j.WarnAt }),
 	duration("start-deadline", "skip a tick that is offered later than this (default: half the interval, at most 1h)",
 		func(j *Job) *time.Duration { return &j.StartDeadline }),
 }
@@ -129,6 +142,17 @@ func (j *Job) Set(key, value string) error {
 		}
 	}
 	return &SettingError{Key: key, Value: value, Unknown: true}
+}
+
+// maxRetries bounds what a slip of the finger can do.
+const maxRetries = 1000
+
+func parseCount(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > maxRetries {
+		return 0, fmt.Errorf("%q is not a number from 0 to %d", text, maxRetries)
+	}
+	return n, nil
 }
 
 func parsePositive(text string) (time.Duration, error) {

@@ -26,10 +26,11 @@ const LockFD = 198
 
 // Command is a command to guard.
 type Command struct {
-	Path string   // of the program's file; see LookPath
-	Args []string // with its name in front
-	Env  []string // its whole environment, as os.Environ
-	Dir  string   // empty: the guard's own
+	Path     string   // of the program's file; see LookPath
+	NotFound error    // why there is no such file, if LookPath said so: the run then fails
+	Args     []string // with its name in front
+	Env      []string // its whole environment, as os.Environ
+	Dir      string   // empty: the guard's own
 
 	Input                 string   // what it reads, if Stdin is nil
 	Stdin, Stdout, Stderr *os.File // nil: nothing
@@ -54,6 +55,9 @@ type Command struct {
 func Run(ctx context.Context, c Command) cronce.Result {
 	if c.Grace == 0 {
 		c.Grace = cronce.DefaultGrace
+	}
+	if c.NotFound != nil {
+		return cannotStart(c, c.NotFound)
 	}
 	// A daemon that outlives us must not find its output closed.
 	if c.Orphans == cronce.OrphansLeave {
@@ -282,7 +286,7 @@ func cannotStart(c Command, err error) cronce.Result {
 		err = fmt.Errorf("its working directory: %w", dirErr)
 	case c.Dir != "" && !info.IsDir():
 		err = fmt.Errorf("its working directory %s is none", c.Dir)
-	case errors.Is(err, syscall.ENOENT):
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, ErrNotFound):
 		r.ExitCode = 127
 	case errors.Is(err, syscall.E2BIG):
 		err = errors.New("its arguments and environment are larger than the system allows")

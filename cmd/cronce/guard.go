@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -52,25 +53,15 @@ func guardTask(ctx context.Context) error {
 			cancel(errors.New(stop.Why))
 		}
 	}()
-	r, err := seeThrough(ctx, store, l, guard.Command{
-		Path: task.Path, Args: task.Args, Env: append(task.Env, guard.Environment(l, task.Timeout)...), Dir: task.Dir,
-		Input: task.Input, Stdout: os.Stdout, Stderr: os.Stderr,
-		Lock: l.Lock, Timeout: task.Timeout, Grace: task.Grace, Orphans: task.Orphans,
-	})
-	return handover.Tell(report, r, err)
-}
-
-// seeThrough guards the command while it holds the lease, and finishes it.
-func seeThrough(ctx context.Context, store *cronce.Store, l cronce.Lease, c guard.Command) (cronce.Result, error) {
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	c.Signals = signals
-	l.FreeLock = c.Orphans == cronce.OrphansLeave
-	c.Orphaned = func() {
-		orphaned := l
-		orphaned.Orphaned = true
-		// Only the reason of a skip depends on it.
-		store.Renew(ctx, orphaned)
+	w := work{
+		job: task.Job, warning: task.Warning, say: newSay(os.Stderr, "text", slog.LevelWarn),
+		command: guard.Command{
+			Path: task.Path, Args: task.Args, Env: task.Env, Dir: task.Dir,
+			Input: task.Input, Stdout: os.Stdout, Stderr: os.Stderr,
+		},
 	}
-	return store.Hold(ctx, l, 0, func(ctx context.Context) cronce.Result { return guard.Run(ctx, c) })
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, forwarded...)
+	r, err := w.underLease(ctx, store, l, signals)
+	return handover.Tell(report, r, err)
 }

@@ -38,6 +38,8 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		return cli.Fail(stderr, runs(ctx, rest, stdout))
 	case "status":
 		return cli.Fail(stderr, status(ctx, rest, stdout))
+	case "run":
+		return runJob(ctx, rest, stdout, stderr)
 	case "guard":
 		return cli.Fail(stderr, guardTask(ctx))
 	case "serve":
@@ -46,5 +48,5 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		}
 		return cli.Fail(stderr, execFull(args))
 	}
-	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are serve, next, runs, status, help, version", name))
+	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are run, serve, next, runs, status, help, version", name))
 }

@@ -15,15 +15,17 @@ import (
 	"github.com/cronce/cronce/internal/build"
 	"github.com/cronce/cronce/internal/cli"
 	"github.com/cronce/cronce/internal/handover"
+	"github.com/cronce/cronce/schedule"
 )
 
 // guards start a guard process for every run of a job.
 type guards struct {
-	thin  string // the program
-	store *cronce.Store
-	dir   string // of the store, as --store gave it
-	job   *crontab.Job
-	out   *lines
+	thin     string // the program
+	store    *cronce.Store
+	dir      string // of the store, as --store gave it
+	job      *crontab.Job
+	schedule *schedule.Schedule // the job's
+	out      *lines
 }
 
 // beside finds the other of our two programs.
@@ -117,9 +119,9 @@ func (g *guards) task(l cronce.Lease) handover.Task {
 	dir, _ := lookup(env, "HOME")
 	return handover.Task{
 		Version: build.Version(), Store: g.dir, Lease: l,
+		Job: g.job.Job, Warning: g.job.Warning(g.schedule, l.Run.Tick),
 		Path: line.Shell(), Args: []string{filepath.Base(line.Shell()), "-c", line.Command},
 		Env: env, Dir: dir, Input: line.Stdin,
-		Timeout: g.job.Timeout, Grace: g.job.Grace, Orphans: g.job.Orphans,
 	}
 }
 

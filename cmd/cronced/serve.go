@@ -128,7 +128,10 @@ func serveJobs(ctx context.Context, store *cronce.Store, dir string, jobs []*cro
 	}
 	for _, job := range jobs {
 		g := &guards{thin: thin, store: store, dir: dir, job: job, out: out}
-		if err := s.AddWork(job.Job, job.Slots, g.work); err != nil {
+		if g.schedule, err = job.Parse(); err == nil {
+			err = s.AddWork(job.Job, job.Slots, g.work)
+		}
+		if err != nil {
 			return &cli.ExitError{Code: cli.Config, Err: err}
 		}
 	}

@@ -133,6 +133,17 @@ func (f *Flags) Parse(args []string) ([]string, error) {
 	}
 }
 
+// ParseFirst is Parse for a command that runs another one: flags stand only
+// before the first argument. A "--" stays where it is.
+func (f *Flags) ParseFirst(args []string) ([]string, error) {
+	if err := f.FlagSet.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil, err
+	} else if err != nil {
+		return nil, &UsageError{f.command, tidy(err)}
+	}
+	return f.Args(), nil
+}
+
 // tidy writes flags as people type them: with two dashes where they have more
 // than one letter.
 func tidy(err error) error {

@@ -28,14 +28,14 @@ type Task struct {
 	Store   string
 	Lease   cronce.Lease
 
-	Path    string
-	Args    []string
-	Env     []string
-	Dir     string
-	Input   string
-	Timeout time.Duration
-	Grace   time.Duration
-	Orphans cronce.Orphans
+	Job     cronce.Job    // its policies
+	Warning time.Duration // when to say that it goes on for long; 0: never
+
+	Path  string
+	Args  []string
+	Env   []string
+	Dir   string
+	Input string
 }
 
 // Stop orders the guard to end its command.
