@@ -45,7 +45,6 @@ var external = map[string][]string{}
 // forTests are the modules that tests may import as well.
 var forTests = []string{
 	"github.com/rogpeppe/go-internal",
-	"pgregory.net/rapid",
 }
 
 // forBench are the modules that only the nested module bench knows.
