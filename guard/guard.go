@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -68,6 +67,9 @@ func Run(ctx context.Context, c Command) cronce.Result {
 	}
 	// A reader of our output that goes away must not end us.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ends := make(chan os.Signal, 1)
+	signal.Notify(ends, syscall.SIGCHLD)
+	defer signal.Stop(ends)
 	out, err := newStreams(c)
 	if err != nil {
 		return cronce.Result{Outcome: cronce.Failed, ExitCode: 126, Message: err.Error()}
@@ -77,9 +79,8 @@ func Run(ctx context.Context, c Command) cronce.Result {
 		return cannotStart(c, err)
 	}
 	out.copy(c.Input)
-	g := &guarded{c: c, pid: pid, exits: make(chan exit)}
-	go g.reap()
-	r := g.watch(ctx)
+	g := &guarded{c: c, pid: pid}
+	r := g.watch(ctx, ends)
 	out.drain()
 	r.Output, r.OutputBytes = out.tail.bytes(), out.tail.total
 	return r
@@ -87,18 +88,20 @@ func Run(ctx context.Context, c Command) cronce.Result {
 
 // start starts the command.
 func start(c Command, out *streams) (pid int, err error) {
-	files := []uintptr{out.child[0].Fd(), out.child[1].Fd(), out.child[2].Fd()}
 	if c.Lock != nil {
-		for len(files) < lockFD() {
-			files = append(files, ^uintptr(0))
+		// A copy that is inherited: F_DUPFD leaves close-on-exec off. No other
+		// child of this process can catch it, for there is none.
+		fd, _, errno := syscall.Syscall(syscall.SYS_FCNTL, c.Lock.Fd(), syscall.F_DUPFD, lockFD())
+		if errno != 0 {
+			return 0, fmt.Errorf("its copy of the job's lock: %w", errno)
 		}
-		files = append(files, c.Lock.Fd())
+		defer syscall.Close(int(fd))
 	}
 	pid, err = syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{
-		Dir: c.Dir, Env: c.Env, Files: files,
-		Sys: &syscall.SysProcAttr{Setpgid: !c.terminal()},
+		Dir: c.Dir, Env: c.Env,
+		Files: []uintptr{out.child[0].Fd(), out.child[1].Fd(), out.child[2].Fd()},
+		Sys:   &syscall.SysProcAttr{Setpgid: !c.terminal()},
 	})
-	runtime.KeepAlive(c.Lock)
 	out.started()
 	return pid, err
 }
@@ -108,39 +111,39 @@ func (c Command) terminal() bool { return c.Direct && c.Orphans != cronce.Orphan
 
 // lockFD is the descriptor number for the lock: LockFD, or the highest that a
 // lower limit on open files allows.
-func lockFD() int {
+func lockFD() uintptr {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur <= LockFD {
-		return int(limit.Cur) - 1
+		return uintptr(limit.Cur) - 1
 	}
 	return LockFD
 }
 
 // guarded is a command that was started.
 type guarded struct {
-	c     Command
-	pid   int
-	exits chan exit // of every child; closed when there is none left
-}
+	c   Command
+	pid int
 
-// exit is the end of a process.
-type exit struct {
-	pid    int
+	ended  bool // the command itself
+	alone  bool // no child is left
 	status syscall.WaitStatus
 }
 
-// reap collects the command and every descendant that is left to us.
+// reap collects the command and every descendant that was left to us, as far
+// as they have ended.
 func (g *guarded) reap() {
-	defer close(g.exits)
 	for {
 		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
 		switch {
 		case err == syscall.EINTR:
-		case err != nil:
-			return // ECHILD: none is left
-		default:
-			g.exits <- exit{pid, status}
+		case err != nil: // ECHILD
+			g.alone = true
+			return
+		case pid == 0:
+			return
+		case pid == g.pid:
+			g.ended, g.status = true, status
 		}
 	}
 }
@@ -149,14 +152,14 @@ func (g *guarded) reap() {
 // the machine sleeps, the clock that deadlines are on does not.
 const lookEvery = time.Second
 
-// watch sees the command through to its end.
-func (g *guarded) watch(ctx context.Context) cronce.Result {
+// watch sees the command through to its end. ends tells that a child may have
+// ended.
+func (g *guarded) watch(ctx context.Context, ends <-chan os.Signal) cronce.Result {
 	var (
-		r         cronce.Result // of the command itself
 		why       cronce.Result // why we ended it, if we did
-		ended     bool          // the command itself has
 		ending    bool          // all of it is being ended
 		kill      time.Duration // when KILL is due, on sinceBoot
+		orphaned  bool          // the command has ended and what it left goes on
 		forwarded syscall.Signal
 		began     = sinceBoot()
 		done      = ctx.Done()
@@ -194,37 +197,35 @@ func (g *guarded) watch(ctx context.Context) cronce.Result {
 			end(cronce.Cancelled, context.Cause(ctx).Error())
 		case sig := <-g.c.Signals:
 			forwarded = sig.(syscall.Signal)
-			g.forward(forwarded, ended)
-		case e, more := <-g.exits:
-			if more && e.pid == g.pid {
-				ended = true
-				describeEnd(&r, e.status)
-				if r.Outcome == cronce.Failed && forwarded != 0 {
-					r.Outcome, r.Message = cronce.Cancelled, "got "+signalName(forwarded)
-				}
-				if g.c.Orphans == cronce.OrphansLeave {
-					return g.result(r, why)
-				}
-				if len(descendants()) > 0 {
-					if g.c.Orphaned != nil {
-						g.c.Orphaned()
-					}
-					if g.c.Orphans == cronce.OrphansKill {
-						end("", "")
-					}
-				}
+			g.forward(forwarded)
+		case <-ends:
+			g.reap()
+		}
+		switch {
+		case g.alone, g.ended && g.c.Orphans == cronce.OrphansLeave:
+			return g.result(why, forwarded)
+		case g.ended && !orphaned:
+			orphaned = true
+			if g.c.Orphaned != nil {
+				g.c.Orphaned()
 			}
-			if !more {
-				return g.result(r, why)
+			if g.c.Orphans == cronce.OrphansKill {
+				end("", "")
 			}
 		}
 	}
 }
 
-// result is the command's own, unless we ended it before it was done.
-func (g *guarded) result(r, why cronce.Result) cronce.Result {
-	if why.Outcome != "" {
+// result is how the command itself ended, unless it was ended by us, or by a
+// signal that was passed on.
+func (g *guarded) result(why cronce.Result, forwarded syscall.Signal) cronce.Result {
+	var r cronce.Result
+	describeEnd(&r, g.status)
+	switch {
+	case why.Outcome != "":
 		r.Outcome, r.Message = why.Outcome, why.Message
+	case r.Outcome == cronce.Failed && forwarded != 0:
+		r.Outcome, r.Message = cronce.Cancelled, "got "+signalName(forwarded)
 	}
 	return r
 }
@@ -247,10 +248,10 @@ func (g *guarded) signalAll(sig syscall.Signal) {
 // forward passes a signal on to the command. What a terminal sends, it sends
 // to the whole group itself. What is left when the command has ended may be in
 // any group.
-func (g *guarded) forward(s syscall.Signal, ended bool) {
+func (g *guarded) forward(s syscall.Signal) {
 	switch {
 	case g.c.terminal() && (s == syscall.SIGINT || s == syscall.SIGQUIT):
-	case ended:
+	case g.ended:
 		g.signalAll(s)
 	case g.c.terminal():
 		syscall.Kill(g.pid, s)

@@ -257,23 +257,33 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, stderr i
 
 // decide waits for the decision, or for a signal that ends the waiting.
 func decide(ctx context.Context, store *cronce.Store, c cronce.Claim, signals <-chan os.Signal) (l cronce.Lease, got syscall.Signal, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	decided := make(chan struct{})
-	go func() {
-		defer close(decided)
-		l, err = store.Decide(ctx, c)
-	}()
+	l, err = store.Claim(ctx, c)
+	var held *cronce.HeldError
+	var skew *cronce.SkewError
+	if errors.As(err, &held) || errors.As(err, &skew) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		decided := make(chan struct{})
+		go func() {
+			defer close(decided)
+			l, err = store.Decide(ctx, c)
+		}()
+		select {
+		case <-decided:
+		case sig := <-signals:
+			got = sig.(syscall.Signal)
+			cancel()
+			<-decided
+		}
+	}
 	select {
-	case <-decided:
 	case sig := <-signals:
 		got = sig.(syscall.Signal)
-		cancel()
-		<-decided
-		if err == nil {
-			// Decided in the same moment: it is ours, and so is its end.
-			store.Finish(context.WithoutCancel(ctx), l, cronce.Result{Outcome: cronce.Cancelled, Message: "got " + got.String() + " before it started"})
-		}
+	default:
+	}
+	if got != 0 && err == nil {
+		// Decided in the same moment: it is ours, and so is its end.
+		err = store.Finish(context.WithoutCancel(ctx), l, cronce.Result{Outcome: cronce.Cancelled, Message: "got " + got.String() + " before it started"})
 	}
 	return l, got, err
 }
