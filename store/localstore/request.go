@@ -172,16 +172,22 @@ func (d *driver) endHolders(ctx context.Context, job string, locks []lockID) err
 		{syscall.SIGKILL, syscall.SIGTERM, d.grace},
 		{syscall.SIGKILL, syscall.SIGKILL, 2 * time.Second},
 	} {
-		left, err := d.signalHolders(ctx, job, locks, step.work, step.claimer)
-		if err != nil || len(left) == 0 {
-			return err
-		}
 		end := time.Now().Add(step.wait)
-		for slices.ContainsFunc(left, openFile.locks) && time.Now().Before(end) {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(10 * time.Millisecond): // a lock's end is no event to wait for
+		for first := true; first || time.Now().Before(end); first = false {
+			if !first {
+				step.work, step.claimer = 0, 0 // only look again
+			}
+			left, err := d.signalHolders(ctx, job, locks, step.work, step.claimer)
+			if err != nil || len(left) == 0 {
+				return err
+			}
+			// A process that is ending is unseen for a moment before it lets go.
+			for again := true; again; again = slices.ContainsFunc(left, openFile.locks) && time.Now().Before(end) {
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(10 * time.Millisecond): // a lock's end is no event to wait for
+				}
 			}
 		}
 	}
