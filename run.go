@@ -1,6 +1,7 @@
 package cronce
 
 import (
+	"fmt"
 	"os"
 	"time"
 )
@@ -36,6 +37,9 @@ type Holder struct {
 	User string `json:"user,omitempty"`
 	Via  string `json:"via,omitempty"` // the program: "serve", "run", …
 }
+
+// String names the holder for people: ann@web1, pid 4242.
+func (h Holder) String() string { return fmt.Sprintf("%s@%s, pid %d", h.User, h.Host, h.PID) }
 
 // Run is the record of one decided tick (or of a run by hand): an execution,
 // or a skip with its reason.

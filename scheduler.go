@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -27,7 +29,7 @@ type Scheduler struct {
 
 	mu        sync.Mutex
 	timetable Timetable
-	jobs      map[string]bool
+	jobs      map[string]Definition
 	runs      sync.WaitGroup
 	ctx       context.Context // Run's, once it is called
 }
@@ -89,17 +91,17 @@ func (s *Scheduler) AddWork(job Job, slots func(tick time.Time) int, work Work) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.jobs[job.Name] {
+	if _, ok := s.jobs[job.Name]; ok {
 		return fmt.Errorf("job %q was added already", job.Name)
 	}
 	if s.jobs == nil {
-		s.jobs = map[string]bool{}
+		s.jobs = map[string]Definition{}
 	}
-	s.jobs[job.Name] = true
+	def, holder := job.Definition(), s.holder()
+	s.jobs[job.Name] = def
 	if slots == nil {
 		slots = func(time.Time) int { return 1 }
 	}
-	def, holder := job.Definition(), s.holder()
 	e := s.timetable.Add(sched, func(tick time.Time) {
 		n := slots(tick)
 		for range n {
@@ -124,10 +126,26 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.ctx = ctx
 	s.timetable.Missed = s.missed
+	jobs := maps.Clone(s.jobs)
 	s.mu.Unlock()
+	s.runs.Go(func() { s.register(ctx, jobs) })
 	s.timetable.Run(ctx)
 	s.runs.Wait()
 	return context.Cause(ctx)
+}
+
+// register tells the store of the jobs, so that they are known before their
+// first tick. A claim tells it the same, so an error here loses nothing.
+func (s *Scheduler) register(ctx context.Context, jobs map[string]Definition) {
+	for _, name := range slices.Sorted(maps.Keys(jobs)) {
+		state, known, err := s.Store.Job(ctx, name)
+		if err == nil && (!known || state.Definition != jobs[name]) {
+			err = s.Store.Request(ctx, Request{Kind: Define, Job: name, Definition: jobs[name], By: s.holder().String()})
+		}
+		if err != nil && ctx.Err() == nil {
+			s.report(Event{Kind: EventRefused, Job: name, Err: fmt.Errorf("the store was not told of the job: %w", err)})
+		}
+	}
 }
 
 // offer takes one tick through its life.
@@ -150,6 +168,8 @@ func (s *Scheduler) offer(c Claim, work Work) {
 		s.report(Event{Kind: EventTaken, Job: c.Job, Tick: c.Tick, Run: taken.Run, Err: err})
 	case errors.As(err, &skipped):
 		s.report(Event{Kind: EventSkipped, Job: c.Job, Tick: c.Tick, Run: skipped.Run, Err: err})
+	case s.ctx.Err() != nil:
+		s.report(Event{Kind: EventRefused, Job: c.Job, Tick: c.Tick, Err: errors.New("asked to end before it was decided")})
 	default:
 		s.report(Event{Kind: EventRefused, Job: c.Job, Tick: c.Tick, Err: err})
 	}

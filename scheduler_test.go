@@ -230,3 +230,22 @@ func ExampleScheduler() {
 	s.Run(ctx)
 	// Output: sending invoices
 }
+
+// The store knows of a job, and of its definition, before its first tick.
+func TestScheduler_JobsAreKnownBeforeTheirFirstTick(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	synctest.Test(t, func(t *testing.T) {
+		store := openStore(t, dir)
+		for _, schedule := range []string{"0 0 1 1 *", "0 0 1 6 *"} {
+			s := &cronce.Scheduler{Store: store}
+			if err := s.Add(cronce.Job{Name: "yearly", Schedule: schedule, Zone: "UTC"}, func(context.Context, cronce.Run) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			runFor(time.Second, s)
+			state, known, err := store.Job(t.Context(), "yearly")
+			if err != nil || !known || state.Definition.Schedule != schedule || state.Last != nil {
+				t.Errorf("the store knows %+v (%v, %v)", state, known, err)
+			}
+		}
+	})
+}

@@ -138,6 +138,9 @@ func (e *SkippedError) Error() string {
 // Why is the reason with what is known of it: who holds the job, who paused it.
 func (e *SkippedError) Why() string {
 	s := string(e.Run.Skip)
+	if e.Run.Skip == SkipLate {
+		s += fmt.Sprintf(": offered %s after its tick", e.Run.Start.Sub(e.Run.Tick).Round(time.Second))
+	}
 	if e.Holder != nil {
 		s += ": " + describeHolder(*e.Holder)
 	}

@@ -12,6 +12,7 @@ import (
 const helpMain = `cronce - cron, once: no job runs twice for one scheduled time, or overlaps itself
 
   cronce serve --crontab FILE    run the jobs of a crontab
+  cronce validate FILE           what serve would do with a crontab; runs nothing
   cronce status [JOB]            what each job does now, did last and does next
   cronce runs [JOB]              what ran, what was skipped, and why
   cronce next EXPR               when a schedule is due
@@ -36,9 +37,16 @@ is skipped, and both are on record ('cronce runs').
 
 Commands run as 'SHELL -c COMMAND' with the environment of serve, changed by the
 crontab's own NAME=value lines; SHELL is /bin/sh unless the crontab says so.
-TERM or INT: starts no more runs and waits for those that go on; a second one
+TERM, INT or HUP: starts no more runs and waits for those that go on; a second one
 ends them. Exit 0 after an orderly stop, 64 wrong usage, 66 a crontab that
 cannot be read, 69 the store cannot be reached, 78 wrong configuration.
+`
+
+const helpValidate = `usage: cronce validate FILE...
+
+Reads crontabs as serve does and lists their jobs with the next tick of each;
+what is wrong is named by file, line and column. It runs nothing, and opens no
+store. Exit 0 when all is well, 78 when something is wrong.
 `
 
 const helpNext = `usage: cronce next [--zone ZONE] [--name JOB] [--after TIME] [--until TIME] [-n N] EXPR
@@ -99,11 +107,12 @@ func help(args []string, stdout io.Writer) error {
 		return err
 	}
 	texts := map[string]func() string{
-		"serve":   func() string { return helpServe },
-		"next":    func() string { return helpNext },
-		"runs":    func() string { return helpRuns },
-		"status":  func() string { return helpStatus },
-		"crontab": helpCrontab,
+		"serve":    func() string { return helpServe },
+		"validate": func() string { return helpValidate },
+		"next":     func() string { return helpNext },
+		"runs":     func() string { return helpRuns },
+		"status":   func() string { return helpStatus },
+		"crontab":  helpCrontab,
 	}
 	text, ok := texts[args[0]]
 	if !ok {

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -69,7 +70,8 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 	case *asJSON:
 		err = writeJSON(out, list)
 	case *id != "":
-		writeRun(out, list[0])
+		// A program gets the bytes; a terminal must not obey them.
+		writeRun(out, list[0], stdout == io.Writer(os.Stdout) && isTerminal(os.Stdout))
 	default:
 		writeRuns(out, list, time.Now())
 	}
@@ -127,7 +129,7 @@ func writeRuns(w io.Writer, list []cronce.Run, now time.Time) {
 }
 
 // writeRun shows one run whole.
-func writeRun(w io.Writer, r cronce.Run) {
+func writeRun(w io.Writer, r cronce.Run, readable bool) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {
@@ -146,15 +148,27 @@ func writeRun(w io.Writer, r cronce.Run) {
 		row("fence", fmt.Sprint(r.Fence))
 	}
 	row("note", note(r))
-	row("output", fmt.Sprintf("%d bytes", r.OutputBytes))
+	row("output", outputSize(r))
 	tw.Flush()
 	if len(r.Output) > 0 {
 		fmt.Fprintln(w)
-		w.Write(r.Output)
-		if r.Output[len(r.Output)-1] != '\n' {
+		text := r.Output
+		if readable {
+			text = cli.Readable(text)
+		}
+		w.Write(text)
+		if text[len(text)-1] != '\n' {
 			fmt.Fprintln(w)
 		}
 	}
+}
+
+// outputSize says how much a run wrote, and how much of that is here.
+func outputSize(r cronce.Run) string {
+	if kept := int64(len(r.Output)); kept > 0 && kept < r.OutputBytes {
+		return fmt.Sprintf("the last %d of %d bytes", kept, r.OutputBytes)
+	}
+	return fmt.Sprintf("%d bytes", r.OutputBytes)
 }
 
 // result is how a run ended, in a word.
@@ -184,8 +198,12 @@ func note(r cronce.Run) string {
 	switch {
 	case r.Held != "":
 		return fmt.Sprintf("%s: run %s held it", r.Skip, r.Held)
+	case r.Skip == cronce.SkipLate:
+		return fmt.Sprintf("late: offered %s after its tick", brief(r.Start.Sub(r.Tick)))
 	case r.Skip != "":
 		return string(r.Skip)
+	case r.Outcome == cronce.Lost && r.Message == "":
+		return "nobody is left who could say how it ended"
 	}
 	return strings.Join(strings.Fields(r.Message), " ")
 }

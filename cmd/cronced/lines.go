@@ -5,16 +5,50 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/internal/cli"
 )
 
 // lines writes what happens, a line each, for people to read.
 type lines struct {
-	mu sync.Mutex
-	w  io.Writer
+	w io.Writer
+
+	mu   sync.Mutex
+	live map[string]cronce.Run // runs that go on, by id
+}
+
+// running names the runs that go on, for a person who waits for them.
+func (l *lines) running() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var names []string
+	for _, r := range l.live {
+		names = append(names, fmt.Sprintf("%s (since %s)", r.Job, cronce.Stamp(r.Start)))
+	}
+	if len(names) == 0 {
+		return "nothing"
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// track keeps the list of runs that go on.
+func (l *lines) track(e cronce.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Kind == cronce.EventStarted {
+		if l.live == nil {
+			l.live = map[string]cronce.Run{}
+		}
+		l.live[e.Run.ID] = e.Run
+	} else if e.Kind == cronce.EventEnded {
+		delete(l.live, e.Run.ID)
+	}
 }
 
 // say writes one line about a job, now.
@@ -27,6 +61,7 @@ func (l *lines) say(job, format string, args ...any) {
 
 // report writes a line for an event of a scheduler.
 func (l *lines) report(e cronce.Event) {
+	l.track(e)
 	switch e.Kind {
 	case cronce.EventStarted:
 		l.say(e.Job, "started    tick %s  run %s", cronce.Stamp(e.Tick), e.Run.ID)
@@ -46,6 +81,10 @@ func (l *lines) report(e cronce.Event) {
 	case cronce.EventMissed:
 		l.say(e.Job, "MISSED     ticks %s to %s passed while this process did not run", cronce.Stamp(e.Tick), cronce.Stamp(e.Until))
 	case cronce.EventRefused:
+		if e.Tick.IsZero() {
+			l.say(e.Job, "PROBLEM    %v", e.Err)
+			return
+		}
 		l.say(e.Job, "NOT RUN    tick %s: %v", cronce.Stamp(e.Tick), e.Err)
 	}
 }
@@ -71,7 +110,7 @@ func (o *output) Write(p []byte) (int, error) {
 		o.part = append(o.part, p[:end]...)
 		p = p[min(end+1, len(p)):]
 		for len(o.part) > maxOutputLine {
-			o.lines.say(o.job, "| %s", o.part[:maxOutputLine])
+			o.lines.say(o.job, "| %s", cli.Readable(o.part[:maxOutputLine]))
 			o.part = append(o.part[:0], o.part[maxOutputLine:]...)
 		}
 		if whole {
@@ -83,7 +122,7 @@ func (o *output) Write(p []byte) (int, error) {
 
 // flush writes the line as far as it has come.
 func (o *output) flush() {
-	o.lines.say(o.job, "| %s", bytes.TrimSuffix(o.part, []byte("\r")))
+	o.lines.say(o.job, "| %s", cli.Readable(bytes.TrimSuffix(o.part, []byte("\r"))))
 	o.part = o.part[:0]
 }
 

@@ -37,9 +37,20 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case len(paths) == 0:
 		return cli.Misuse("serve", "a crontab is needed, as in: cronce serve --crontab FILE")
 	}
-	jobs, err := readCrontabs(paths, *strict, stderr)
+	jobs, problems, err := readCrontabs(paths)
 	if err != nil {
 		return err
+	}
+	for _, p := range problems {
+		fmt.Fprintf(stderr, "cronce: %v\n", p)
+	}
+	switch {
+	case len(problems) > 0 && *strict:
+		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s (--strict): nothing is served", count(len(problems), "problem"))}
+	case len(jobs) == 0:
+		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("there is no job to serve in %s", strings.Join(paths, ", "))}
+	case len(problems) > 0:
+		fmt.Fprintf(stderr, "cronce: %s: serving the other %s all the same\n", count(len(problems), "problem"), count(len(jobs), "job"))
 	}
 	store, err := localstore.Open(localstore.Options{Dir: *dir})
 	if err != nil {
@@ -49,17 +60,15 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return serveJobs(ctx, store, *dir, jobs, paths, stdout)
 }
 
-// readCrontabs reads the jobs of all crontabs. What is wrong in them is
-// printed; with strict, or when no job is left, it is an error as well.
-func readCrontabs(paths []string, strict bool, stderr io.Writer) ([]*crontab.Job, error) {
+// readCrontabs reads the jobs of all crontabs, and what is wrong in them. The
+// error is for a crontab that cannot be read at all.
+func readCrontabs(paths []string) (jobs []*crontab.Job, problems []error, err error) {
 	me := account()
-	var jobs []*crontab.Job
-	var problems []error
 	places := map[string]string{} // job -> where it is
 	for _, path := range paths {
 		file, err := crontab.ParseFile(path, crontab.Options{})
 		if err != nil {
-			return nil, cannotRead(path, err)
+			return nil, nil, cannotRead(path, err)
 		}
 		for _, e := range file.Errors {
 			problems = append(problems, e)
@@ -80,19 +89,7 @@ func readCrontabs(paths []string, strict bool, stderr io.Writer) ([]*crontab.Job
 			}
 		}
 	}
-	for _, p := range problems {
-		fmt.Fprintf(stderr, "cronce: %v\n", p)
-	}
-	if len(problems) > 0 && strict {
-		return nil, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s (--strict): nothing is served", count(len(problems), "problem"))}
-	}
-	if len(problems) > 0 && len(jobs) > 0 {
-		fmt.Fprintf(stderr, "cronce: %s: serving the other %s all the same\n", count(len(problems), "problem"), count(len(jobs), "job"))
-	}
-	if len(jobs) == 0 {
-		return nil, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("there is no job to serve in %s", strings.Join(paths, ", "))}
-	}
-	return jobs, nil
+	return jobs, problems, nil
 }
 
 // cannotRead gives a crontab that cannot be read its exit code.
@@ -113,7 +110,7 @@ const sameSignal = 250 * time.Millisecond
 func serveJobs(ctx context.Context, store *cronce.Store, dir string, jobs []*crontab.Job, paths []string, stdout io.Writer) error {
 	signals := make(chan os.Signal, 2)
 	// PIPE too: a reader of the output that goes away must not end the runs.
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGPIPE)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 	defer signal.Stop(signals)
 	offering, stopOffering := context.WithCancel(ctx)
 	defer stopOffering()
@@ -153,7 +150,7 @@ func serveJobs(ctx context.Context, store *cronce.Store, dir string, jobs []*cro
 			case sig == syscall.SIGPIPE:
 			case offering.Err() == nil:
 				asked = time.Now()
-				out.say("serve", "%s: no more runs are started; waiting for those that go on (again: they are ended)", sig)
+				out.say("serve", "%s: no more runs are started; waiting for those that go on (again: they are ended): %s", sig, out.running())
 				stopOffering()
 			case time.Since(asked) < sameSignal:
 			default:

@@ -7,8 +7,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -181,7 +183,42 @@ func SplitSubcommand(args []string) (name string, rest []string) {
 	return args[0], args[1:]
 }
 
-// OpenForReading opens a local store that must be there already, to look at it.
+// OpenForReading opens a local store that must be there already, to look at
+// it. As the store's own user it can also see which runs still live.
 func OpenForReading(dir string) (*cronce.Store, error) {
+	place := dir
+	if place == "" {
+		var err error
+		if place, err = localstore.Place(); err != nil {
+			return nil, err
+		}
+	}
+	info, err := os.Stat(place)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &ExitError{NoInput, fmt.Errorf("there is no store at %s: the first serve or run makes it; another one is named by --store or CRONCE_STORE", place)}
+	}
+	if err == nil && info.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
+		if store, err := localstore.Open(localstore.Options{Dir: dir}); err == nil {
+			return store, nil
+		}
+	}
 	return localstore.Open(localstore.Options{Dir: dir, ReadOnly: true})
+}
+
+// Readable writes control characters as \x1b, tabs and line ends aside, so that
+// what a job prints can neither disturb a terminal nor forge lines of a log.
+func Readable(text []byte) []byte {
+	control := func(b byte) bool { return b < ' ' && b != '\n' && b != '\t' || b == 0x7f }
+	if !slices.ContainsFunc(text, control) {
+		return text
+	}
+	var out []byte
+	for _, b := range text {
+		if control(b) {
+			out = fmt.Appendf(out, `\x%02x`, b)
+		} else {
+			out = append(out, b)
+		}
+	}
+	return out
 }
