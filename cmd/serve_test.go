@@ -32,6 +32,12 @@ func startServe(t *testing.T, store, crontab string, args ...string) *server {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(bin, "cronce"), append([]string{"serve", "--store", store, "--crontab", crontab}, args...)...)
 	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0")
+	return startServer(t, cmd)
+}
+
+// startServer starts a serve that is a command already.
+func startServer(t *testing.T, cmd *exec.Cmd) *server {
+	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

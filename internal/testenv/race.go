@@ -2,4 +2,5 @@
 
 package testenv
 
-const race = true
+// Race tells whether the race detector is on: everything is slower then.
+const Race = true
