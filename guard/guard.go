@@ -33,20 +33,26 @@ type Command struct {
 
 	Input                 string   // what it reads, if Stdin is nil
 	Stdin, Stdout, Stderr *os.File // nil: nothing
-	// Direct hands Stdout and Stderr down as they are: nothing is kept of the
-	// output. So they are for a terminal, whose process group it also shares.
-	Direct bool
+	// Terminal says that one of them is a terminal. They are then handed down
+	// as they are, nothing is kept of the output, and the command stays in the
+	// guard's process group, or it could not read from the terminal.
+	Terminal bool
 
 	Lock    *os.File      // inherited, so that the job stays locked while any process has it open; may be nil
 	Timeout time.Duration // it is ended after this; 0: never
+	Began   time.Duration // on SinceBoot, where Timeout counts from; 0: from the command's start
 	Grace   time.Duration // between TERM and KILL; 0: cronce.DefaultGrace
 	Orphans cronce.Orphans
 
 	Signals <-chan os.Signal // passed on to the command; may be nil
-	// Orphaned, if set, is told when the command itself has ended and
+	// Orphaned, if set, is told how the command itself has ended when
 	// descendants of it go on.
-	Orphaned func()
+	Orphaned func(cronce.Result)
 }
+
+// OutputLost is the exit code of a command that succeeded but of whose output
+// a part could not be written, as on a full disk: EX_IOERR of sysexits.h.
+const OutputLost = 74
 
 // Run starts the command and waits for its end and, unless Orphans is leave,
 // for the end of all its descendants. When ctx ends or the timeout passes,
@@ -57,10 +63,6 @@ func Run(ctx context.Context, c Command) cronce.Result {
 	}
 	if c.NotFound != nil {
 		return cannotStart(c, c.NotFound)
-	}
-	// A daemon that outlives us must not find its output closed.
-	if c.Orphans == cronce.OrphansLeave {
-		c.Direct = true
 	}
 	if err := becomeReaper(); err != nil {
 		return cronce.Result{Outcome: cronce.Failed, ExitCode: 126, Message: "cannot become the reaper of the command's children: " + err.Error()}
@@ -76,15 +78,23 @@ func Run(ctx context.Context, c Command) cronce.Result {
 	}
 	pid, err := start(c, out)
 	if err != nil {
+		out.abandon()
 		return cannotStart(c, err)
 	}
 	out.copy(c.Input)
+	if c.Began == 0 {
+		c.Began = SinceBoot()
+	}
 	g := &guarded{c: c, pid: pid}
 	r := g.watch(ctx, ends)
-	out.drain()
-	r.Output, r.OutputBytes = out.tail.bytes(), out.tail.total
+	g.deliver(ctx, out, &r)
+	r.Output, r.OutputBytes = out.tail.bytes()
 	return r
 }
+
+// direct reports whether the command's output goes past the guard. A daemon
+// that outlives the guard must not find its output closed.
+func (c Command) direct() bool { return c.Terminal || c.Orphans == cronce.OrphansLeave }
 
 // start starts the command.
 func start(c Command, out *streams) (pid int, err error) {
@@ -97,17 +107,19 @@ func start(c Command, out *streams) (pid int, err error) {
 		}
 		defer syscall.Close(int(fd))
 	}
-	pid, err = syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{
-		Dir: c.Dir, Env: c.Env,
+	attr := &syscall.ProcAttr{
+		Dir: c.Dir, Env: lastOfEach(c.Env),
 		Files: []uintptr{out.child[0].Fd(), out.child[1].Fd(), out.child[2].Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: !c.terminal()},
-	})
+		Sys:   &syscall.SysProcAttr{Setpgid: !c.Terminal},
+	}
+	pid, err = syscall.ForkExec(c.Path, c.Args, attr)
+	if err == syscall.ENOEXEC && len(c.Args) > 0 && isText(c.Path) {
+		// A script without #!: as execvp(3) and every shell do.
+		pid, err = syscall.ForkExec("/bin/sh", append([]string{"/bin/sh", "--", c.Path}, c.Args[1:]...), attr)
+	}
 	out.started()
 	return pid, err
 }
-
-// terminal reports whether the command shares a terminal with the guard.
-func (c Command) terminal() bool { return c.Direct && c.Orphans != cronce.OrphansLeave }
 
 // lockFD is the descriptor number for the lock: LockFD, or the highest that a
 // lower limit on open files allows.
@@ -124,6 +136,7 @@ type guarded struct {
 	c   Command
 	pid int
 
+	ending bool // all of it is being ended
 	ended  bool // the command itself
 	alone  bool // no child is left
 	status syscall.WaitStatus
@@ -157,32 +170,30 @@ const lookEvery = time.Second
 func (g *guarded) watch(ctx context.Context, ends <-chan os.Signal) cronce.Result {
 	var (
 		why       cronce.Result // why we ended it, if we did
-		ending    bool          // all of it is being ended
-		kill      time.Duration // when KILL is due, on sinceBoot
+		kill      time.Duration // when KILL is due, on SinceBoot
 		orphaned  bool          // the command has ended and what it left goes on
 		forwarded syscall.Signal
-		began     = sinceBoot()
 		done      = ctx.Done()
 		look      = time.NewTimer(0)
 	)
 	defer look.Stop()
 	end := func(outcome cronce.Outcome, message string) {
-		if !ending {
-			ending, kill = true, sinceBoot()+g.c.Grace
+		if !g.ending {
+			g.ending, kill = true, SinceBoot()+g.c.Grace
 			why.Outcome, why.Message = outcome, message
 			g.signalAll(syscall.SIGTERM)
 		}
 	}
 	for {
-		now := sinceBoot()
+		now := SinceBoot()
 		wait := lookEvery
-		if g.c.Timeout > 0 && !ending {
-			if now >= began+g.c.Timeout {
-				end(cronce.TimedOut, fmt.Sprintf("longer than its timeout of %s", g.c.Timeout))
+		if g.c.Timeout > 0 && !g.ending {
+			if now >= g.c.Began+g.c.Timeout {
+				end(cronce.TimedOut, g.c.timedOut())
 			}
-			wait = min(wait, began+g.c.Timeout-now)
+			wait = min(wait, g.c.Began+g.c.Timeout-now)
 		}
-		if ending {
+		if g.ending {
 			wait = min(wait, kill-now)
 			if now >= kill {
 				g.signalAll(syscall.SIGKILL)
@@ -207,11 +218,60 @@ func (g *guarded) watch(ctx context.Context, ends <-chan os.Signal) cronce.Resul
 		case g.ended && !orphaned:
 			orphaned = true
 			if g.c.Orphaned != nil {
-				g.c.Orphaned()
+				g.c.Orphaned(g.result(why, forwarded))
 			}
 			if g.c.Orphans == cronce.OrphansKill {
 				end("", "")
 			}
+		}
+	}
+}
+
+// timedOut is why a run was ended at its timeout.
+func (c Command) timedOut() string { return fmt.Sprintf("longer than its timeout of %s", c.Timeout) }
+
+// deliver waits until all that the command printed has been passed on. Whoever
+// reads it may have stopped doing so: what would have ended the command ends
+// this too, a grace later.
+func (g *guarded) deliver(ctx context.Context, out *streams, r *cronce.Result) {
+	passed := make(chan struct{})
+	go func() { defer close(passed); out.drain() }()
+	// Nothing asked yet for the run's end: it may take until its timeout.
+	limit := time.NewTimer(max(g.c.Began+g.c.Timeout-SinceBoot(), 0))
+	if g.ending {
+		limit.Reset(g.c.Grace)
+	} else if g.c.Timeout == 0 {
+		limit.Stop()
+	}
+	defer limit.Stop()
+	done, waiting := ctx.Done(), !g.ending
+	end := func(outcome cronce.Outcome, message string) {
+		limit.Reset(g.c.Grace)
+		waiting = false
+		if r.Outcome == cronce.Succeeded || r.Outcome == cronce.Failed {
+			r.Outcome, r.Message = outcome, message
+		}
+	}
+	for {
+		select {
+		case <-passed:
+			if err := out.lost(); err != nil && r.Outcome == cronce.Succeeded {
+				r.Outcome, r.ExitCode, r.Message = cronce.Failed, OutputLost, err.Error()
+			} else if err != nil {
+				r.Message += "; " + err.Error()
+			}
+			return
+		case <-done:
+			done = nil
+			end(cronce.Cancelled, context.Cause(ctx).Error())
+		case sig := <-g.c.Signals:
+			end(cronce.Cancelled, "got "+SignalName(sig.(syscall.Signal)))
+		case <-limit.C:
+			if !waiting {
+				r.Message += ": nobody reads its output"
+				return
+			}
+			end(cronce.TimedOut, g.c.timedOut())
 		}
 	}
 }
@@ -225,7 +285,7 @@ func (g *guarded) result(why cronce.Result, forwarded syscall.Signal) cronce.Res
 	case why.Outcome != "":
 		r.Outcome, r.Message = why.Outcome, why.Message
 	case r.Outcome == cronce.Failed && forwarded != 0:
-		r.Outcome, r.Message = cronce.Cancelled, "got "+signalName(forwarded)
+		r.Outcome, r.Message = cronce.Cancelled, "got "+SignalName(forwarded)
 	}
 	return r
 }
@@ -237,7 +297,11 @@ const killEvery = 20 * time.Millisecond
 // signalAll signals every descendant, also those that left the group or the
 // session.
 func (g *guarded) signalAll(sig syscall.Signal) {
-	for _, pid := range descendants() {
+	pids := descendants()
+	if len(pids) == 0 && !g.ended {
+		pids = append(pids, g.pid) // there is no /proc
+	}
+	for _, pid := range pids {
 		syscall.Kill(pid, sig)
 		if sig == syscall.SIGTERM {
 			syscall.Kill(pid, syscall.SIGCONT) // a stopped process would not hear it
@@ -250,10 +314,10 @@ func (g *guarded) signalAll(sig syscall.Signal) {
 // any group.
 func (g *guarded) forward(s syscall.Signal) {
 	switch {
-	case g.c.terminal() && (s == syscall.SIGINT || s == syscall.SIGQUIT):
+	case g.c.Terminal && (s == syscall.SIGINT || s == syscall.SIGQUIT) && inForeground():
 	case g.ended:
 		g.signalAll(s)
-	case g.c.terminal():
+	case g.c.Terminal:
 		syscall.Kill(g.pid, s)
 	default:
 		syscall.Kill(-g.pid, s)
@@ -265,7 +329,7 @@ func describeEnd(r *cronce.Result, status syscall.WaitStatus) {
 	switch {
 	case status.Signaled():
 		r.Outcome = cronce.Failed
-		r.Signal = signalName(status.Signal())
+		r.Signal = SignalName(status.Signal())
 		r.ExitCode = 128 + int(status.Signal())
 		r.Message = "ended by " + r.Signal
 	case status.ExitStatus() != 0:
@@ -289,6 +353,9 @@ func cannotStart(c Command, err error) cronce.Result {
 		err = fmt.Errorf("its working directory %s is none", c.Dir)
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, ErrNotFound):
 		r.ExitCode = 127
+		if _, statErr := os.Stat(c.Path); statErr == nil {
+			err = errors.New("the interpreter that it names is not there")
+		}
 	case errors.Is(err, syscall.E2BIG):
 		err = errors.New("its arguments and environment are larger than the system allows")
 	}

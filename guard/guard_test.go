@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 		Path: s.Path, Args: s.Args, Env: os.Environ(), Dir: s.Dir, Input: s.Input,
 		Stdout: os.Stdout, Stderr: os.Stderr, Timeout: s.Timeout, Grace: s.Grace, Orphans: s.Orphans,
 		Signals:  forward,
-		Orphaned: func() { fmt.Println("orphaned") },
+		Orphaned: func(cronce.Result) { fmt.Println("orphaned") },
 	}
 	report := os.NewFile(3, "report")
 	if s.OneStream {
@@ -401,11 +401,11 @@ func TestRun_Orphans(t *testing.T) {
 // no failure of the command.
 func TestRun_Signals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
-		t.Run(signalName(sig), func(t *testing.T) {
+		t.Run(SignalName(sig), func(t *testing.T) {
 			g := startGuard(t, sh(`trap 'exit 9' TERM INT HUP QUIT; echo up; while :; do sleep 0.01; done`), nil)
 			g.expect("up")
 			g.signal(sig)
-			if r := g.wait(); r.Outcome != cronce.Cancelled || r.ExitCode != 9 || r.Message != "got "+signalName(sig) {
+			if r := g.wait(); r.Outcome != cronce.Cancelled || r.ExitCode != 9 || r.Message != "got "+SignalName(sig) {
 				t.Errorf("got %+v", r)
 			}
 		})
@@ -484,11 +484,12 @@ func TestTail(t *testing.T) {
 		all.Write(p)
 		kept.add(p)
 		want := all.Bytes()[max(0, all.Len()-TailBytes):]
-		if !bytes.Equal(kept.bytes(), want) {
-			t.Fatalf("after %d bytes: kept %d bytes that are not the last %d", all.Len(), len(kept.bytes()), len(want))
+		got, total := kept.bytes()
+		if !bytes.Equal(got, want) {
+			t.Fatalf("after %d bytes: kept %d bytes that are not the last %d", all.Len(), len(got), len(want))
 		}
-	}
-	if kept.total != int64(all.Len()) {
-		t.Errorf("counted %d bytes, want %d", kept.total, all.Len())
+		if total != int64(all.Len()) {
+			t.Fatalf("counted %d bytes, want %d", total, all.Len())
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,18 +25,20 @@ func becomeReaper() error {
 	return nil
 }
 
-// sinceBoot is CLOCK_BOOTTIME: it also goes on while the machine sleeps, and
+// SinceBoot is CLOCK_BOOTTIME: it also goes on while the machine sleeps, and
 // nobody can set it.
-func sinceBoot() time.Duration {
+func SinceBoot() time.Duration {
 	const clockBoottime = 7
 	var t syscall.Timespec
 	syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&t)), 0)
 	return time.Duration(t.Nano())
 }
 
-// descendants returns the processes below this one, parents first. Those that
+func descendants() []int { return Descendants(os.Getpid()) }
+
+// Descendants returns the processes below that one, parents first. Those that
 // have ended and wait to be collected are not among them.
-func descendants() []int {
+func Descendants(of int) []int {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
@@ -52,7 +55,7 @@ func descendants() []int {
 		parent, _ := strconv.Atoi(string(fields[1]))
 		children[parent] = append(children[parent], pid)
 	}
-	list := append([]int(nil), children[os.Getpid()]...)
+	list := append([]int(nil), children[of]...)
 	for i := 0; i < len(list); i++ {
 		list = append(list, children[list[i]]...)
 	}
@@ -91,6 +94,31 @@ func LookPath(name, path string) (string, error) {
 // ErrNotFound says that a command is in none of the folders.
 var ErrNotFound = errors.New("command not found")
 
+// inForeground reports whether this process is in the foreground of its
+// terminal, which sends its signals to the whole group.
+func inForeground() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	var group int32
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, tty.Fd(), syscall.TIOCGPGRP, uintptr(unsafe.Pointer(&group)))
+	return errno == 0 && int(group) == syscall.Getpgrp()
+}
+
+// isText reports whether a file looks like a script: its beginning has no NUL.
+func isText(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 128)
+	n, err := f.Read(head)
+	return (err == nil || err == io.EOF) && bytes.IndexByte(head[:n], 0) < 0
+}
+
 var signalNames = map[syscall.Signal]string{
 	syscall.SIGABRT: "SIGABRT", syscall.SIGALRM: "SIGALRM", syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE",
 	syscall.SIGHUP: "SIGHUP", syscall.SIGILL: "SIGILL", syscall.SIGINT: "SIGINT", syscall.SIGKILL: "SIGKILL",
@@ -99,7 +127,8 @@ var signalNames = map[syscall.Signal]string{
 	syscall.SIGXCPU: "SIGXCPU", syscall.SIGXFSZ: "SIGXFSZ",
 }
 
-func signalName(s syscall.Signal) string {
+// SignalName is the signal's name, as SIGTERM.
+func SignalName(s syscall.Signal) string {
 	if name, ok := signalNames[s]; ok {
 		return name
 	}

@@ -21,6 +21,10 @@ type streams struct {
 	sources []*source
 	tail    tail
 	copying sync.WaitGroup
+
+	mu        sync.Mutex
+	lostBytes int64 // could not be written
+	lostErr   error // why, the first time
 }
 
 // source is our end of one stream of output, and where it goes.
@@ -40,7 +44,7 @@ func newStreams(c Command) (*streams, error) {
 		s.child[0], s.feed = r, w
 		s.ours = append(s.ours, r)
 	}
-	if !c.Direct {
+	if !c.direct() {
 		for i, to := range []*os.File{c.Stdout, c.Stderr} {
 			if i == 1 && sameFile(c.Stdout, c.Stderr) {
 				s.child[2] = s.child[1] // one pipe keeps the order
@@ -136,17 +140,49 @@ func (s *streams) pass(src *source) {
 }
 
 // passed hands a piece of output on and keeps it. A reader of ours that goes
-// away does not stop the command.
+// away does not stop the command. What cannot be written is lost, and is not
+// passed over in silence: without us the command would have had the error.
 func (s *streams) passed(src *source, p []byte) {
 	if len(p) == 0 {
 		return
 	}
-	if src.to != nil {
-		if _, err := src.to.Write(p); err != nil {
-			src.to = nil
+	s.tail.add(p)
+	if src.to == nil {
+		return
+	}
+	n, err := src.to.Write(p)
+	switch {
+	case err == nil:
+	case errors.Is(err, syscall.EPIPE):
+		src.to = nil
+	default:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.lostBytes += int64(len(p) - n)
+		if s.lostErr == nil {
+			s.lostErr = err
 		}
 	}
-	s.tail.add(p)
+}
+
+// lost says what could not be written, if anything.
+func (s *streams) lost() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lostErr == nil {
+		return nil
+	}
+	return fmt.Errorf("%d bytes of its output are lost: %w", s.lostBytes, s.lostErr)
+}
+
+// abandon closes our ends when there is no command.
+func (s *streams) abandon() {
+	for _, src := range s.sources {
+		src.from.Close()
+	}
+	if s.feed != nil {
+		s.feed.Close()
+	}
 }
 
 // drain passes on what is still in the pipes, and closes them.
@@ -184,9 +220,9 @@ func (t *tail) add(p []byte) {
 	}
 }
 
-// bytes returns what is kept, in order.
-func (t *tail) bytes() []byte {
+// bytes returns what is kept, in order, and how much there was.
+func (t *tail) bytes() ([]byte, int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append(append([]byte(nil), t.ring[t.start:]...), t.ring[:t.start]...)
+	return append(append([]byte(nil), t.ring[t.start:]...), t.ring[:t.start]...), t.total
 }

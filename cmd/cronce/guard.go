@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"syscall"
 
 	"github.com/cronce/cronce"
@@ -60,8 +59,6 @@ func guardTask(ctx context.Context) error {
 			Input: task.Input, Stdout: os.Stdout, Stderr: os.Stderr,
 		},
 	}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, forwarded...)
-	r, err := w.underLease(ctx, store, l, signals)
+	r, err := w.underLease(ctx, store, l, catch())
 	return handover.Tell(report, r, err)
 }

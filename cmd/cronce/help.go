@@ -12,6 +12,7 @@ import (
 const helpMain = `cronce - cron, once: no job runs twice for one scheduled time, or overlaps itself
 
   cronce serve --crontab FILE    run the jobs of a crontab
+  cronce run JOB -- COMMAND      the same for one command, in front of a line of cron
   cronce validate FILE           what serve would do with a crontab; runs nothing
   cronce status [JOB]            what each job does now, did last and does next
   cronce runs [JOB]              what ran, what was skipped, and why
@@ -48,6 +49,67 @@ Reads crontabs as serve does and lists their jobs with the next tick of each;
 what is wrong is named by file, line and column. It runs nothing, and opens no
 store. Exit 0 when all is well, 78 when something is wrong.
 `
+
+// helpRun teaches the command; the policies come from their one table.
+func helpRun() string {
+	var b strings.Builder
+	b.WriteString(`usage: cronce run [FLAG]... JOB -- COMMAND [ARG]...
+
+Runs a command as a job, once for each tick (scheduled time) and never over
+itself; else it says in one line why not. Put it in front of a command of cron:
+
+  */5 * * * *  cronce run --schedule '*/5 * * * *' report -- /usr/local/bin/report
+
+  --schedule EXPR   the job's schedule: the tick is its latest time. Without it the
+                    job has no ticks and is only kept from overlapping itself
+  --tick TIME       this tick (RFC 3339) and no other
+  --manual          a run by hand, which takes no tick; so is one with --schedule
+                    that is typed at a terminal
+`)
+	for _, s := range cronce.Settings() {
+		if s.Key == "name" || s.Key == "seconds" {
+			continue // the one is the argument; the other is seen by the number of fields
+		}
+		fmt.Fprintf(&b, "  --%s %s\n                    %s\n", s.Key, s.Value, wrap(s.Help, 60, "\n                    "))
+	}
+	b.WriteString(`  --skip-exit N     the exit code of every skip
+  --status-file F   write what was decided and how it went into F, as JSON
+  --dry-run         say what would be done now, and why; run nothing
+  --store DIR       where ticks are claimed and runs recorded (also CRONCE_STORE)
+  -v                say more; or --log-level debug|info|warn|error
+  --log-format F    text (default) or json
+
+The exit code is the command's; 124 when it was ended at its timeout, 128+n when
+signal n ended it, 126 or 127 when it could not be started, 74 when it succeeded
+but a part of its output could not be written. Not run: 0 for a skip, and for a
+tick that is taken by a run that goes on or succeeded; 75 for a skip of a run
+without a tick, after a wait in vain or because of left-over processes, and for
+a tick taken otherwise. 64 wrong usage, 69 the store cannot be reached, 70 the
+lease was taken away, 78 wrong configuration or a tick ahead of the clock.
+More: docs/run.md.
+`)
+	return b.String()
+}
+
+// wrap breaks a line between words, after at most width bytes.
+func wrap(text string, width int, newline string) string {
+	var b strings.Builder
+	used := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case used+1+len(word) > width:
+			b.WriteString(newline)
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += len(word)
+	}
+	return b.String()
+}
 
 const helpNext = `usage: cronce next [--zone ZONE] [--name JOB] [--after TIME] [--until TIME] [-n N] EXPR
 
@@ -109,6 +171,7 @@ func help(args []string, stdout io.Writer) error {
 	texts := map[string]func() string{
 		"serve":    func() string { return helpServe },
 		"validate": func() string { return helpValidate },
+		"run":      helpRun,
 		"next":     func() string { return helpNext },
 		"runs":     func() string { return helpRuns },
 		"status":   func() string { return helpStatus },
@@ -116,7 +179,7 @@ func help(args []string, stdout io.Writer) error {
 	}
 	text, ok := texts[args[0]]
 	if !ok {
-		return cli.Misuse("", "there is no help on %q: there is on serve, next, runs, status and crontab", args[0])
+		return cli.Misuse("", "there is no help on %q: there is on run, serve, next, runs, status and crontab", args[0])
 	}
 	_, err := io.WriteString(stdout, text())
 	return err

@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"slices"
+	"os/signal"
 	"strings"
 	"syscall"
 	"time"
@@ -31,11 +32,6 @@ type work struct {
 func (w work) underLease(ctx context.Context, store *cronce.Store, l cronce.Lease, signals <-chan os.Signal) (cronce.Result, error) {
 	w.command.Lock, w.command.Signals = l.Lock, signals
 	w.command.Timeout, w.command.Grace, w.command.Orphans = w.job.Timeout, w.job.Grace, w.job.Orphans
-	w.command.Orphaned = func() {
-		orphaned := l
-		orphaned.Orphaned = true
-		store.Renew(ctx, orphaned) // only the reason given for a skip depends on it
-	}
 	l.FreeLock = w.job.Orphans == cronce.OrphansLeave
 	if w.warning > 0 {
 		warn := time.AfterFunc(w.warning, func() {
@@ -43,23 +39,45 @@ func (w work) underLease(ctx context.Context, store *cronce.Store, l cronce.Leas
 		})
 		defer warn.Stop()
 	}
-	return store.Hold(ctx, l, 0, func(ctx context.Context) cronce.Result { return w.tries(ctx, l, signals) })
+	return store.Hold(ctx, l, 0, func(ctx context.Context) cronce.Result { return w.tries(ctx, store, l, signals) })
 }
 
 // tries runs the command until it does not fail, or has failed often enough.
-func (w work) tries(ctx context.Context, l cronce.Lease, signals <-chan os.Signal) cronce.Result {
+// The timeout is that of all attempts together: it keeps the run out of the
+// next tick.
+func (w work) tries(ctx context.Context, store *cronce.Store, l cronce.Lease, signals <-chan os.Signal) cronce.Result {
 	delay := w.job.RetryDelay
 	if delay == 0 {
 		delay = cronce.DefaultRetryDelay
 	}
+	var deadline time.Time
+	if w.job.Timeout > 0 {
+		deadline = time.Now().Add(w.job.Timeout)
+	}
+	w.command.Began = guard.SinceBoot()
 	env := w.command.Env
 	for n := 1; ; n++ {
-		w.command.Env = append(slices.Clip(env), guard.Environment(l, n, w.job.Timeout)...)
+		again := func(r cronce.Result) bool { return r.Outcome == cronce.Failed && n <= w.job.Retries }
+		w.command.Env = guard.Environment(env, l, n, deadline)
+		w.command.Orphaned = func(r cronce.Result) {
+			if !again(r) { // else its own work goes on
+				orphaned := l
+				orphaned.Orphaned = true
+				store.Renew(ctx, orphaned) // only the reason given for a skip depends on it
+			}
+		}
 		r := guard.Run(ctx, w.command)
 		if n > 1 {
 			r.Attempts = n
 		}
-		if r.Outcome != cronce.Failed || n > w.job.Retries {
+		if err := asked(ctx, store, l, r); err != nil {
+			r.Outcome, r.Message = cronce.Cancelled, err.Error()
+		}
+		if !again(r) {
+			return r
+		}
+		if w.job.Timeout > 0 && guard.SinceBoot()+delay >= w.command.Began+w.job.Timeout {
+			r.Message += fmt.Sprintf("; no time is left for another attempt within its timeout of %s", w.job.Timeout)
 			return r
 		}
 		w.say.Warn(fmt.Sprintf("attempt %d of %d failed (%s): the next one is in %s", n, w.job.Retries+1, r.Message, delay), "job", l.Run.Job, "run", l.Run.ID)
@@ -70,12 +88,43 @@ func (w work) tries(ctx context.Context, l cronce.Lease, signals <-chan os.Signa
 		case <-ctx.Done():
 			r.Message = context.Cause(ctx).Error()
 		case sig := <-signals:
-			r.Message = "got " + sig.String()
+			r.Message = "got " + guard.SignalName(sig.(syscall.Signal))
+			r.ExitCode = 128 + int(sig.(syscall.Signal))
 		}
 		timer.Stop()
 		r.Outcome = cronce.Cancelled
 		return r
 	}
+}
+
+// asked says whether a run that failed did so because it was to end: whoever
+// takes its lease away may end its processes before the lease is looked at.
+func asked(ctx context.Context, store *cronce.Store, l cronce.Lease, r cronce.Result) error {
+	if r.Outcome != cronce.Failed {
+		return nil
+	}
+	renewed, err := store.Renew(context.WithoutCancel(ctx), l)
+	switch {
+	case errors.Is(err, cronce.ErrLost):
+		return cronce.ErrLost
+	case err == nil && renewed.Stop != nil:
+		return &cronce.StopError{Request: *renewed.Stop}
+	}
+	return nil
+}
+
+// catch hands over the signals that are passed on. One that is ignored, as HUP
+// under nohup(1), stays so, here and in the command. And a reader of our output
+// that goes away does not end us.
+func catch() <-chan os.Signal {
+	signals := make(chan os.Signal, 8)
+	for _, s := range forwarded {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return signals
 }
 
 // newSay returns what a guard says in its own name: text as people read it in
@@ -84,7 +133,7 @@ func newSay(w io.Writer, format string, level slog.Level) *slog.Logger {
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	}
-	return slog.New(&textHandler{w, level})
+	return slog.New(&textHandler{w: w, level: level})
 }
 
 // textHandler writes "cronce: job: message". What else a record has is in the
@@ -92,20 +141,30 @@ func newSay(w io.Writer, format string, level slog.Level) *slog.Logger {
 type textHandler struct {
 	w     io.Writer
 	level slog.Level
+	job   string
 }
 
 func (h *textHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
-func (h *textHandler) WithAttrs([]slog.Attr) slog.Handler           { return h }
 func (h *textHandler) WithGroup(string) slog.Handler                { return h }
 
+func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	with := *h
+	for _, a := range attrs {
+		with.note(a)
+	}
+	return &with
+}
+
+func (h *textHandler) note(a slog.Attr) bool {
+	if a.Key == "job" {
+		h.job = a.Value.String() + ": "
+	}
+	return true
+}
+
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
-	line := "cronce: "
-	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "job" {
-			line += a.Value.String() + ": "
-		}
-		return true
-	})
-	_, err := io.WriteString(h.w, line+strings.ReplaceAll(r.Message, "\n", " ")+"\n")
+	line := *h
+	r.Attrs(line.note)
+	_, err := io.WriteString(h.w, "cronce: "+line.job+strings.ReplaceAll(r.Message, "\n", " ")+"\n")
 	return err
 }

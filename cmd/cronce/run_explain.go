@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/store/localstore"
+)
+
+// explain is --dry-run: what would be done now, and why.
+func (in *invocation) explain(ctx context.Context, c cronce.Claim, stdout io.Writer) error {
+	store, err := localstore.Open(localstore.Options{Dir: in.store, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	state, known, err := store.Job(ctx, c.Job)
+	if err != nil {
+		return err
+	}
+	verdict, err := in.verdict(ctx, store, c, state)
+	if err != nil {
+		return err
+	}
+	seen := "the store has not seen this job"
+	if known {
+		seen = "the store knows this job, defined as " + state.Definition.String()
+	}
+	_, err = fmt.Fprintf(stdout, "job %q, %s: %s\n%s\n%s\n", c.Job, tickText(c.Tick), in.whyTick(), seen, verdict)
+	return err
+}
+
+// whyTick says where the tick comes from, or why there is none.
+func (in *invocation) whyTick() string {
+	switch {
+	case !in.tick.IsZero():
+		return "named by --tick"
+	case in.manual:
+		return "asked for by --manual"
+	case in.schedule == nil:
+		return "without --schedule there are no ticks"
+	case in.terminal:
+		return "typed at a terminal"
+	}
+	return "the latest of " + in.schedule.String()
+}
+
+// verdict is the sentence that --dry-run ends with.
+func (in *invocation) verdict(ctx context.Context, store *cronce.Store, c cronce.Claim, state cronce.JobState) (string, error) {
+	now, err := store.Now(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !c.Tick.IsZero() {
+		runs, err := store.Runs(ctx, cronce.RunQuery{Job: c.Job})
+		if err != nil {
+			return "", err
+		}
+		for _, r := range runs {
+			if r.Tick.Equal(c.Tick) {
+				return fmt.Sprintf("would not run: the tick is taken by run %s (%s)", r.ID, result(r)), nil
+			}
+		}
+		switch late := now.Sub(c.Tick); {
+		case late < 0 && -late > cronce.MaxSkew:
+			return fmt.Sprintf("would not run: the tick is %s ahead of the clock", brief(-late)), nil
+		case late < 0:
+			return fmt.Sprintf("would wait %s for the tick, then run", brief(-late)), nil
+		case state.Paused != nil:
+			return "would skip: paused by " + state.Paused.By, nil
+		case c.StartDeadline > 0 && late > c.StartDeadline:
+			return fmt.Sprintf("would skip: late, the tick was %s ago and the start deadline is %s", brief(late), brief(c.StartDeadline)), nil
+		}
+	}
+	if len(state.Live) > 0 && c.Overlap.Policy != cronce.OverlapAllow {
+		holder := state.Live[0]
+		what := "skip: overlap"
+		switch c.Overlap.Policy {
+		case cronce.OverlapWait:
+			what = fmt.Sprintf("wait up to %s", c.Overlap.Wait)
+		case cronce.OverlapReplace:
+			what = fmt.Sprintf("ask it to stop and wait up to %s", c.Overlap.Wait)
+		}
+		return fmt.Sprintf("would %s: run %s is alive, pid %d on %s, since %s", what, holder.ID, holder.Holder.PID, holder.Holder.Host, cronce.Stamp(holder.Start)), nil
+	}
+	words := make([]string, len(in.command))
+	for i, w := range in.command {
+		words[i] = shellWord(w)
+	}
+	if _, err := in.lookPath(); err != nil {
+		return fmt.Sprintf("would run and fail: %v", err), nil
+	}
+	return "would run: " + strings.Join(words, " "), nil
+}
