@@ -30,6 +30,12 @@ type server struct {
 // startServe starts a serve and stops it with the test.
 func startServe(t *testing.T, store, crontab string, args ...string) *server {
 	t.Helper()
+	return startServeFrom(t, bin, store, crontab, args...)
+}
+
+// startServeFrom starts the serve of another folder with programs.
+func startServeFrom(t *testing.T, bin, store, crontab string, args ...string) *server {
+	t.Helper()
 	cmd := exec.Command(filepath.Join(bin, "cronce"), append([]string{"serve", "--store", store, "--crontab", crontab}, args...)...)
 	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0")
 	return startServer(t, cmd)
@@ -59,8 +65,20 @@ func startServer(t *testing.T, cmd *exec.Cmd) *server {
 		close(s.gone)
 	}()
 	t.Cleanup(func() {
-		cmd.Process.Kill()
-		<-s.gone
+		// In order, so that no guard is left behind; a hung serve is killed.
+		for range 2 {
+			cmd.Process.Signal(syscall.SIGTERM)
+			select {
+			case <-s.gone:
+			case <-time.After(time.Second / 2):
+			}
+		}
+		select {
+		case <-s.gone:
+		case <-time.After(15 * time.Second):
+			cmd.Process.Kill()
+			<-s.gone
+		}
 		if t.Failed() {
 			t.Logf("serve %d:\n%s", cmd.Process.Pid, strings.Join(s.log, "\n"))
 		}

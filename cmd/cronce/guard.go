@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"syscall"
@@ -52,13 +53,39 @@ func guardTask(ctx context.Context) error {
 			cancel(errors.New(stop.Why))
 		}
 	}()
+	out, rest := os.Stdout, func() {}
+	if task.Job.Orphans == cronce.OrphansLeave {
+		if out, rest, err = drain(os.Stdout); err != nil {
+			return handover.Tell(report, cronce.Result{}, err)
+		}
+	}
 	w := work{
 		job: task.Job, warning: task.Warning, say: newSay(os.Stderr, "text", slog.LevelWarn),
 		command: guard.Command{
 			Path: task.Path, Args: task.Args, Env: task.Env, Dir: task.Dir,
-			Input: task.Input, Stdout: os.Stdout, Stderr: os.Stderr,
+			Input: task.Input, Stdout: out, Stderr: out,
 		},
 	}
 	r, err := w.underLease(ctx, store, l, catch())
-	return handover.Tell(report, r, err)
+	err = handover.Tell(report, r, err)
+	rest()
+	return err
+}
+
+// drain returns a pipe that is passed on to a file for as long as anything
+// writes to it, whether or not somebody still reads the file: what a run leaves
+// behind must not find its output closed when serve ends. rest waits for that.
+func drain(to *os.File) (w *os.File, rest func(), err error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if _, err := io.Copy(to, r); err != nil {
+			io.Copy(io.Discard, r)
+		}
+	}()
+	return w, func() { w.Close(); <-done }, nil
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/cronce/cronce"
 	"github.com/cronce/cronce/crontab"
@@ -20,7 +21,7 @@ import (
 
 // guards start a guard process for every run of a job.
 type guards struct {
-	thin     string // the program
+	thin     *thin
 	store    *cronce.Store
 	dir      string // of the store, as --store gave it
 	job      *crontab.Job
@@ -28,88 +29,129 @@ type guards struct {
 	out      *lines
 }
 
-// beside finds the other of our two programs.
-func beside(name string) (string, error) {
+// thin is the other of our two programs, kept open: an upgrade that replaces
+// the file must not leave a serve that claims ticks without being able to
+// start a guard for them.
+type thin struct {
+	file *os.File
+	path string
+}
+
+// openThin finds the thin program beside this one.
+func openThin() (*thin, error) {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = filepath.EvalSymlinks(self)
 	}
-	path := filepath.Join(filepath.Dir(self), name)
+	var f *os.File
 	if err == nil {
-		_, err = os.Stat(path)
+		f, err = os.Open(filepath.Join(filepath.Dir(self), "cronce"))
 	}
 	if err != nil {
-		return "", &cli.ExitError{Code: cli.Config, Err: fmt.Errorf(
-			"%s must stand beside this program: install both into one folder: %w", name, err)}
+		return nil, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf(
+			"cronce must stand beside this program: install both into one folder: %w", err)}
 	}
-	return path, nil
+	// By our process id: in the child its own descriptors have other numbers.
+	return &thin{f, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())}, nil
 }
+
+// showFor is how long the end of a run waits for the last lines of its output.
+const showFor = time.Second
 
 // work sees one run through: it hands the lease to a guard process and waits
 // for its report.
 func (g *guards) work(ctx context.Context, l cronce.Lease) (cronce.Result, error) {
-	defer l.Lock.Close()
-	ordersR, orders, err := os.Pipe()
+	p, err := g.start(l)
 	if err != nil {
-		return cronce.Result{Outcome: cronce.Lost}, err
+		return g.notStarted(ctx, l, err)
 	}
-	defer orders.Close()
-	defer ordersR.Close()
-	report, reportW, err := os.Pipe()
-	if err != nil {
-		return cronce.Result{Outcome: cronce.Lost}, err
-	}
-	defer report.Close()
-	defer reportW.Close()
-	printed, printing, err := os.Pipe()
-	if err != nil {
-		return cronce.Result{Outcome: cronce.Lost}, err
-	}
-	defer printing.Close()
-
-	cmd := exec.Command(g.thin, "guard")
-	cmd.Stdout, cmd.Stderr = printing, printing
-	// Ctrl-C at a terminal is for serve, which lets the runs end.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.ExtraFiles = []*os.File{l.Lock, ordersR, reportW}
-	if err := cmd.Start(); err != nil {
-		printed.Close()
-		return cronce.Result{Outcome: cronce.Lost}, fmt.Errorf("no guard process: %w", err)
-	}
-	printing.Close()
-	reportW.Close()
-	shown := make(chan struct{})
-	go func() {
-		defer close(shown)
-		defer printed.Close()
-		o := &output{lines: g.out, job: g.job.Name}
-		io.Copy(o, printed)
-		o.end()
-	}()
+	defer p.orders.Close()
+	defer p.report.Close()
 	// A guard that dies early closes its end; Hear then finds no report.
-	handover.Give(orders, g.task(l))
+	handover.Give(p.orders, g.task(l))
 	ended := make(chan struct{})
 	go func() {
 		select {
 		case <-ctx.Done():
-			handover.Order(orders, handover.Stop{Why: context.Cause(ctx).Error()})
+			handover.Order(p.orders, handover.Stop{Why: context.Cause(ctx).Error()})
 		case <-ended:
 		}
 	}()
-	r, err, ok := handover.Hear(report)
+	r, err, ok := handover.Hear(p.report)
 	close(ended)
-	cmd.Wait()
-	if g.job.Orphans != cronce.OrphansLeave {
-		<-shown // else what was left behind may print for ever
-	}
 	switch {
 	case !ok:
-		return cronce.Result{Outcome: cronce.Lost, Message: "its guard process was killed"}, errors.New("what it started may go on; while it does, the job is held")
+		l.Lock.Close()
+		r, err = cronce.Result{Outcome: cronce.Lost, Message: "its guard process was killed"}, errors.New("what it started may go on; while it does, the job is held")
+	case r.Outcome == "":
+		r, err = g.notStarted(ctx, l, err)
 	case err == nil:
 		// On record already: this only lets go of our part of the lease.
 		err = g.store.Finish(context.WithoutCancel(ctx), l, r)
 	}
+	timer := time.NewTimer(showFor)
+	defer timer.Stop()
+	select {
+	case <-p.shown:
+	case <-timer.C: // left-over processes may print for ever
+	}
 	return r, err
+}
+
+// notStarted finishes a lease for which nothing was started.
+func (g *guards) notStarted(ctx context.Context, l cronce.Lease, why error) (cronce.Result, error) {
+	r := cronce.Result{Outcome: cronce.Failed, Message: "not started: " + why.Error()}
+	return r, g.store.Finish(context.WithoutCancel(ctx), l, r)
+}
+
+// process is a guard process and our ends of its pipes.
+type process struct {
+	orders, report *os.File
+	shown          chan struct{} // closed when all of its output is in the lines
+}
+
+// start starts a guard process.
+func (g *guards) start(l cronce.Lease) (*process, error) {
+	var files []*os.File
+	pipe := func() (r, w *os.File, err error) {
+		if r, w, err = os.Pipe(); err == nil {
+			files = append(files, r, w)
+		}
+		return r, w, err
+	}
+	ordersR, orders, err1 := pipe()
+	report, reportW, err2 := pipe()
+	printed, printing, err3 := pipe()
+	err := errors.Join(err1, err2, err3)
+	var cmd *exec.Cmd
+	if err == nil {
+		cmd = exec.Command(g.thin.path)
+		cmd.Args = []string{"cronce", "guard"}
+		cmd.Stdout, cmd.Stderr = printing, printing
+		// Ctrl-C at a terminal is for serve, which lets the runs end.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.ExtraFiles = []*os.File{l.Lock, ordersR, reportW}
+		err = cmd.Start()
+	}
+	if err != nil {
+		for _, f := range files {
+			f.Close()
+		}
+		return nil, fmt.Errorf("no guard process: %w", err)
+	}
+	ordersR.Close()
+	reportW.Close()
+	printing.Close()
+	p := &process{orders: orders, report: report, shown: make(chan struct{})}
+	go func() {
+		defer close(p.shown)
+		o := &output{lines: g.out, job: g.job.Name}
+		io.Copy(o, printed)
+		o.end()
+		printed.Close()
+		cmd.Wait()
+	}()
+	return p, nil
 }
 
 // task is what the guard is to do.

@@ -8,18 +8,106 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cronce/cronce"
 	"github.com/cronce/cronce/internal/cli"
 )
 
-// lines writes what happens, a line each, for people to read.
+// lines writes what happens, a line each, for people to read. Whoever reads
+// them may stop to (a pager, a stuck log collector): that must neither hold up
+// a decision nor a run, so lines are queued, and dropped where the queue is full.
 type lines struct {
-	w io.Writer
+	queue   chan string
+	closing chan struct{}
+	written chan struct{} // closed when all is written after closing
+	stuck   atomic.Bool   // the queue was full for longer than patience
+	dropped atomic.Int64
 
 	mu   sync.Mutex
 	live map[string]cronce.Run // runs that go on, by id
+}
+
+const (
+	queueLines = 4096
+	patience   = 2 * time.Second // of a job's output with a full queue, and of serve's end
+)
+
+func newLines(w io.Writer) *lines {
+	l := &lines{queue: make(chan string, queueLines), closing: make(chan struct{}), written: make(chan struct{})}
+	go func() {
+		defer close(l.written)
+		for {
+			select {
+			case line := <-l.queue:
+				l.write(w, line)
+				continue
+			case <-l.closing:
+			}
+			for {
+				select {
+				case line := <-l.queue:
+					l.write(w, line)
+				default:
+					return
+				}
+			}
+		}
+	}()
+	return l
+}
+
+func (l *lines) write(w io.Writer, line string) {
+	io.WriteString(w, line)
+	l.stuck.Store(false)
+	if n := l.dropped.Swap(0); n > 0 {
+		fmt.Fprintf(w, "%s  serve  DROPPED    %d lines that nobody read in time\n", cronce.Stamp(time.Now()), n)
+	}
+}
+
+// close writes what is queued, if somebody reads it.
+func (l *lines) close() {
+	close(l.closing)
+	select {
+	case <-l.written:
+	case <-time.After(patience):
+	}
+}
+
+func line(job, text string) string {
+	return fmt.Sprintf("%s  %s  %s\n", cronce.Stamp(time.Now()), job, text)
+}
+
+// say writes one line about a job, now. It never waits.
+func (l *lines) say(job, format string, args ...any) {
+	select {
+	case l.queue <- line(job, fmt.Sprintf(format, args...)):
+	default:
+		l.dropped.Add(1)
+	}
+}
+
+// print writes a line of a job's output. It waits a little for its reader, as
+// a pipe does, but not for one that is stuck.
+func (l *lines) print(job string, text []byte) {
+	s := line(job, "| "+string(cli.Readable(text)))
+	select {
+	case l.queue <- s:
+		return
+	default:
+	}
+	if !l.stuck.Load() {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case l.queue <- s:
+			return
+		case <-timer.C:
+			l.stuck.Store(true)
+		}
+	}
+	l.dropped.Add(1)
 }
 
 // running names the runs that go on, for a person who waits for them.
@@ -49,14 +137,6 @@ func (l *lines) track(e cronce.Event) {
 	} else if e.Kind == cronce.EventEnded {
 		delete(l.live, e.Run.ID)
 	}
-}
-
-// say writes one line about a job, now.
-func (l *lines) say(job, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fmt.Fprintf(l.w, "%s  %s  %s\n", cronce.Stamp(time.Now()), job, text)
 }
 
 // report writes a line for an event of a scheduler.
@@ -110,7 +190,7 @@ func (o *output) Write(p []byte) (int, error) {
 		o.part = append(o.part, p[:end]...)
 		p = p[min(end+1, len(p)):]
 		for len(o.part) > maxOutputLine {
-			o.lines.say(o.job, "| %s", cli.Readable(o.part[:maxOutputLine]))
+			o.lines.print(o.job, o.part[:maxOutputLine])
 			o.part = append(o.part[:0], o.part[maxOutputLine:]...)
 		}
 		if whole {
@@ -122,7 +202,7 @@ func (o *output) Write(p []byte) (int, error) {
 
 // flush writes the line as far as it has come.
 func (o *output) flush() {
-	o.lines.say(o.job, "| %s", cli.Readable(bytes.TrimSuffix(o.part, []byte("\r"))))
+	o.lines.print(o.job, bytes.TrimSuffix(o.part, []byte("\r")))
 	o.part = o.part[:0]
 }
 

@@ -117,12 +117,14 @@ func serveJobs(ctx context.Context, store *cronce.Store, dir string, jobs []*cro
 	running, stopRuns := context.WithCancelCause(ctx)
 	defer stopRuns(nil)
 
-	out := &lines{w: stdout}
+	out := newLines(stdout)
+	defer out.close()
 	s := &cronce.Scheduler{Store: store, Report: out.report, Via: "serve", BaseContext: running}
-	thin, err := beside("cronce")
+	thin, err := openThin()
 	if err != nil {
 		return err
 	}
+	defer thin.file.Close()
 	for _, job := range jobs {
 		g := &guards{thin: thin, store: store, dir: dir, job: job, out: out}
 		if g.schedule, err = job.Parse(); err == nil {
