@@ -7,9 +7,14 @@ import (
 	"time"
 )
 
-// LoadZone returns the zone of that IANA name; "" is the host's zone.
+// LoadZone returns the zone of that IANA name; "" is the host's zone. A host
+// whose TZ is no such name is an error: a schedule must not move to another zone
+// in silence.
 func LoadZone(name string) (*time.Location, error) {
 	if name == "" {
+		if tz, ok := os.LookupEnv("TZ"); ok && zoneOfTZ(tz) == "" {
+			return nil, fmt.Errorf("TZ=%s names no time zone that is known here: a name as Europe/Paris or UTC is needed", tz)
+		}
 		name = LocalZone()
 	}
 	zone, err := time.LoadLocation(name)
@@ -25,12 +30,28 @@ func LoadZone(name string) (*time.Location, error) {
 // has no name, so that two such hosts do not agree by accident.
 func LocalZone() string {
 	if tz, ok := os.LookupEnv("TZ"); ok {
-		if name := zoneName(strings.TrimPrefix(tz, ":")); name != "" {
+		if name := zoneOfTZ(tz); name != "" {
 			return name
 		}
 		return "Local"
 	}
-	if target, err := os.Readlink("/etc/localtime"); err == nil {
+	return systemZone()
+}
+
+// zoneOfTZ is the zone that a value of TZ names, "" if it is none.
+func zoneOfTZ(tz string) string {
+	tz = strings.TrimPrefix(tz, ":")
+	if tz == localtime {
+		return systemZone()
+	}
+	return zoneName(tz)
+}
+
+const localtime = "/etc/localtime"
+
+// systemZone is the zone of the host without TZ.
+func systemZone() string {
+	if target, err := os.Readlink(localtime); err == nil {
 		if name := zoneName(target); name != "" && name != target {
 			return name
 		}

@@ -102,7 +102,7 @@ func (l *Line) Getenv(name string) (value string, ok bool) {
 
 // Shell is what runs the command: SHELL, or /bin/sh.
 func (l *Line) Shell() string {
-	if s, ok := l.Getenv("SHELL"); ok {
+	if s, ok := l.Getenv("SHELL"); ok && s != "" {
 		return s
 	}
 	return "/bin/sh"

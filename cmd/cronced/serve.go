@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"os/user"
@@ -94,11 +95,11 @@ func readCrontabs(paths []string) (jobs []*crontab.Job, problems []error, err er
 
 // cannotRead gives a crontab that cannot be read its exit code.
 func cannotRead(path string, err error) error {
-	var bad *crontab.Error
-	if errors.As(err, &bad) {
-		return &cli.ExitError{Code: cli.Config, Err: err}
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		return &cli.ExitError{Code: cli.NoInput, Err: fmt.Errorf("crontab %s: %w", path, err)}
 	}
-	return &cli.ExitError{Code: cli.NoInput, Err: fmt.Errorf("crontab %s: %w", path, err)}
+	return &cli.ExitError{Code: cli.Config, Err: err}
 }
 
 // sameSignal is how soon after the first signal a second one is no second
