@@ -10,16 +10,7 @@ import (
 // replaces it, asked for its end.
 type StopError struct{ Request Request }
 
-func (e *StopError) Error() string {
-	s := "asked to stop"
-	if e.Request.By != "" {
-		s += " by " + e.Request.By
-	}
-	if e.Request.Why != "" {
-		s += ": " + e.Request.Why
-	}
-	return s
-}
+func (e *StopError) Error() string { return "asked to stop" + e.Request.byWhom() }
 
 // ErrTimeout is the cause of a run's context at the job's timeout.
 var ErrTimeout = errors.New("longer than the job's timeout")
@@ -27,7 +18,7 @@ var ErrTimeout = errors.New("longer than the job's timeout")
 // Hold looks after a lease while its work goes on, and finishes it with the
 // work's result. The work's context ends with ctx, with the timeout (0: none;
 // the cause is [ErrTimeout]), with a request to stop (the cause is a
-// *[StopError]) and with the lease (the cause is [ErrLost]). The work must then
+// *[StopError]) and with the lease (the cause is an [ErrLost]). The work must then
 // end at once. An empty Outcome is filled in from why the context ended. The
 // error is for a result that could not be recorded.
 func (s *Store) Hold(ctx context.Context, l Lease, timeout time.Duration, work func(context.Context) Result) (Result, error) {
@@ -78,7 +69,7 @@ func (s *Store) keep(ctx context.Context, cancel context.CancelCauseFunc, l Leas
 		renewed, err := s.Renew(ctx, l)
 		switch {
 		case errors.Is(err, ErrLost):
-			cancel(ErrLost)
+			cancel(err)
 			return
 		case err != nil: // such a lease does not end by itself: try again
 		case renewed.Stop != nil:

@@ -119,6 +119,21 @@ type Request struct {
 	By         string      `json:"by,omitempty"`        // user@host, for people
 	Why        string      `json:"why,omitempty"`
 	At         time.Time   `json:"at,omitzero"` // by the store's clock; set by the store
+	// Runs are whom a Stop or Revoke is for: those that lived when it was made,
+	// as far as they are on record. Set by the store.
+	Runs []string `json:"runs,omitempty"`
+}
+
+// byWhom ends a sentence with who asked, and why.
+func (r Request) byWhom() string {
+	var s string
+	if r.By != "" {
+		s += " by " + r.By
+	}
+	if r.Why != "" {
+		s += ": " + r.Why
+	}
+	return s
 }
 
 // JobState is what a store knows of a job now.

@@ -84,8 +84,15 @@ type Driver interface {
 	// harmless. ErrLost: the lease had ended before, and nothing was changed.
 	Finish(ctx context.Context, l Lease, r Result) error
 
-	// Request records a person's request.
+	// Request records a person's request. A job that is paused stays paused by
+	// whom it was: another Pause changes nothing, and is not recorded. Nor is
+	// what finds nothing to resume, stop or revoke.
 	Request(ctx context.Context, r Request) error
+
+	// Requests returns what was asked of a job, oldest first: the newest limit
+	// of it, or all that is kept where limit is 0. A definition that came with
+	// a claim is no request.
+	Requests(ctx context.Context, job string, limit int) ([]Request, error)
 
 	// Now is the store's clock.
 	Now(ctx context.Context) (time.Time, error)
@@ -98,9 +105,9 @@ type Driver interface {
 	// included where q names one ID.
 	Runs(ctx context.Context, q RunQuery) ([]Run, error)
 
-	// Prune forgets runs decided before that time, never a live one, and
-	// returns how many. A tick it forgot stays decided.
-	Prune(ctx context.Context, before time.Time) (int, error)
+	// Prune forgets runs decided before that time, of the named job or of all,
+	// never a live one, and returns how many. A tick it forgot stays decided.
+	Prune(ctx context.Context, job string, before time.Time) (int, error)
 
 	// Close gives back what the driver holds. Leases are not released.
 	Close() error
@@ -109,6 +116,16 @@ type Driver interface {
 // ErrLost says that a lease has ended: by expiry, revocation, or because the
 // store marked its run as lost.
 var ErrLost = errors.New("the lease has ended")
+
+// RevokedError says that a lease was taken away, and by whom. It is an [ErrLost].
+type RevokedError struct{ Request Request }
+
+func (e *RevokedError) Error() string {
+	return ErrLost.Error() + ": revoked" + e.Request.byWhom()
+}
+
+// Is makes it an [ErrLost].
+func (e *RevokedError) Is(target error) bool { return target == ErrLost }
 
 // TakenError says that a tick was decided earlier.
 type TakenError struct {
@@ -343,9 +360,14 @@ func (s *Store) Run(ctx context.Context, id string) (Run, bool, error) {
 	return runs[0], true, nil
 }
 
+// Requests is [Driver.Requests].
+func (s *Store) Requests(ctx context.Context, job string, limit int) ([]Request, error) {
+	return s.d.Requests(ctx, job, limit)
+}
+
 // Prune is [Driver.Prune].
-func (s *Store) Prune(ctx context.Context, before time.Time) (int, error) {
-	return s.d.Prune(ctx, before)
+func (s *Store) Prune(ctx context.Context, job string, before time.Time) (int, error) {
+	return s.d.Prune(ctx, job, before)
 }
 
 // Close is [Driver.Close].

@@ -169,13 +169,14 @@ func (in *invocation) lookPath() (string, error) {
 func (in *invocation) ended(l cronce.Lease, r cronce.Result, err error, say *slog.Logger) report {
 	l.Run.Result, l.Run.End = r, time.Now()
 	out := report{Job: l.Run.Job, Decision: "run", Run: &l.Run, Exit: exitOf(r)}
-	lost := errors.Is(err, cronce.ErrLost) || r.Outcome == cronce.Cancelled && r.Message == cronce.ErrLost.Error()
+	lost := errors.Is(err, cronce.ErrLost) || r.Outcome == cronce.Cancelled && strings.HasPrefix(r.Message, cronce.ErrLost.Error())
 	byItself := r.Signal == "" && r.Message == fmt.Sprintf("exit %d", r.ExitCode)
 	bySender := strings.HasPrefix(r.Message, "got ") // of the signal, who knows
 	switch {
 	case lost:
 		out.Exit, out.Error = cli.LeaseLost, cronce.ErrLost.Error()
-		say.Error(fmt.Sprintf("run %s: its lease was taken away, so it was ended", l.Run.ID))
+		_, by, _ := strings.Cut(r.Message, ": revoked")
+		say.Error(fmt.Sprintf("run %s was ended, as its lease was taken away%s", l.Run.ID, by))
 	case err != nil:
 		out.Error = err.Error()
 		say.Error(fmt.Sprintf("run %s %s, but its end is not on record: %v", l.Run.ID, r.Outcome, err))

@@ -106,7 +106,7 @@ func asked(ctx context.Context, store *cronce.Store, l cronce.Lease, r cronce.Re
 	renewed, err := store.Renew(context.WithoutCancel(ctx), l)
 	switch {
 	case errors.Is(err, cronce.ErrLost):
-		return cronce.ErrLost
+		return err
 	case err == nil && renewed.Stop != nil:
 		return &cronce.StopError{Request: *renewed.Stop}
 	}

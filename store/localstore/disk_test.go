@@ -325,7 +325,7 @@ func TestClock_OnceInTheFarFuture(t *testing.T) {
 			now = now.Add(time.Minute)
 		}
 		if prune {
-			if _, err := d.Prune(t.Context(), right.Add(time.Hour)); err != nil {
+			if _, err := d.Prune(t.Context(), "", right.Add(time.Hour)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -339,7 +339,7 @@ func TestClock_OnceInTheFarFuture(t *testing.T) {
 		if n := len(segments(t, d, "job")); n > 6 {
 			t.Errorf("%d segments of 2 KiB kept, of at most 8 KiB", n)
 		}
-		if n, err := d.Prune(t.Context(), time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil || n == 0 {
+		if n, err := d.Prune(t.Context(), "", time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil || n == 0 {
 			t.Errorf("pruned %d, %v", n, err)
 		}
 		run()

@@ -541,7 +541,7 @@ func TestJobs_ForeignFilesAreIgnored(t *testing.T) {
 	if runs, err := d.Runs(t.Context(), cronce.RunQuery{}); err != nil || len(runs) != 1 {
 		t.Errorf("runs %+v, %v", runs, err)
 	}
-	if n, err := d.Prune(t.Context(), time.Now().Add(time.Hour)); err != nil || n != 1 {
+	if n, err := d.Prune(t.Context(), "", time.Now().Add(time.Hour)); err != nil || n != 1 {
 		t.Errorf("pruned %d, %v", n, err)
 	}
 	mustClaim(t, d, claimOf("job", tick(4)))

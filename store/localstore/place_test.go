@@ -298,7 +298,7 @@ func TestOpen_ReadOnly(t *testing.T) {
 	if err := s.Request(t.Context(), cronce.Request{Kind: cronce.Pause, Job: "job"}); !errors.As(err, &config) {
 		t.Errorf("pause: %v", err)
 	}
-	if _, err := s.Prune(t.Context(), time.Now()); !errors.As(err, &config) {
+	if _, err := s.Prune(t.Context(), "", time.Now()); !errors.As(err, &config) {
 		t.Errorf("prune: %v", err)
 	}
 	if _, err := s.Claim(t.Context(), claimOf("job", tick(1))); !errors.As(err, &config) {

@@ -92,11 +92,11 @@ func (s *section) remove(drop []old) {
 }
 
 // Prune removes segments of which every run was decided before that time.
-func (d *driver) Prune(ctx context.Context, before time.Time) (int, error) {
+func (d *driver) Prune(ctx context.Context, job string, before time.Time) (int, error) {
 	if err := d.writable(); err != nil {
 		return 0, err
 	}
-	folders, err := d.folders("")
+	folders, err := d.folders(job)
 	if err != nil {
 		return 0, err
 	}

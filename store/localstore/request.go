@@ -128,6 +128,9 @@ func (s *section) request(r cronce.Request) ([]lockID, error) {
 		rec.Event, rec.Definition = evDefine, &r.Definition
 		return nil, s.write(rec)
 	case cronce.Pause:
+		if s.st.Paused != nil {
+			return nil, nil
+		}
 		rec.Event = evPause
 		return nil, s.write(rec)
 	case cronce.Resume:
@@ -158,6 +161,64 @@ func (s *section) request(r cronce.Request) ([]lockID, error) {
 		return nil, err
 	}
 	return locks, s.order(rec)
+}
+
+// Requests reads what was asked of a job, without a lock.
+func (d *driver) Requests(ctx context.Context, job string, limit int) ([]cronce.Request, error) {
+	folders, err := d.folders(job)
+	if err != nil || job == "" {
+		return nil, err
+	}
+	j := folders[0]
+	st, err := d.read(&j)
+	if err != nil || st == nil {
+		return nil, err
+	}
+	var newest []cronce.Request
+	for _, n := range slices.Backward(st.all) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		recs, err := j.records(n)
+		if err != nil {
+			continue // forgotten meanwhile, or nothing in it can be read
+		}
+		for _, r := range slices.Backward(recs) {
+			if q, ok := r.request(job); ok {
+				newest = append(newest, q)
+			}
+			if limit > 0 && len(newest) == limit {
+				slices.Reverse(newest)
+				return newest, nil
+			}
+		}
+	}
+	slices.Reverse(newest)
+	return newest, nil
+}
+
+// request is the request that the record keeps, if it is one.
+func (r record) request(job string) (cronce.Request, bool) {
+	q := cronce.Request{Job: job, By: r.By, Why: r.Why, At: r.At, Runs: r.Runs}
+	switch r.Event {
+	case evDefine:
+		q.Kind = cronce.Define
+		if r.Definition == nil || r.By == "" {
+			return q, false // it came with a claim
+		}
+		q.Definition = *r.Definition
+	case evPause:
+		q.Kind = cronce.Pause
+	case evResume:
+		q.Kind = cronce.Resume
+	case evStop:
+		q.Kind = cronce.Stop
+	case evRevoke:
+		q.Kind = cronce.Revoke
+	default:
+		return q, false
+	}
+	return q, true
 }
 
 // endHolders ends the processes that hold those locks, this one excepted: the

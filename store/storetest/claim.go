@@ -97,7 +97,7 @@ var claimPromises = []promise{
 			grown(l)
 			e.finish(e.store, l, cronce.Succeeded)
 		}
-		if _, err := e.store.Prune(e.t.Context(), e.base.Add(time.Hour)); err != nil {
+		if _, err := e.store.Prune(e.t.Context(), "", e.base.Add(time.Hour)); err != nil {
 			e.t.Fatal(err)
 		}
 		dying := e.Open(e.t)

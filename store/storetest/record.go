@@ -121,7 +121,7 @@ var recordPromises = []promise{
 		if err != nil {
 			e.t.Fatal(err)
 		}
-		n, err := e.store.Prune(e.t.Context(), now)
+		n, err := e.store.Prune(e.t.Context(), "", now)
 		if err != nil {
 			e.t.Fatal(err)
 		}
@@ -140,10 +140,10 @@ var recordPromises = []promise{
 		live := e.lease(e.store, under(e.claim("job", 0), cronce.OverlapAllow, 0))
 		ended := e.lease(e.store, under(e.claim("job", 1), cronce.OverlapAllow, 0))
 		e.finish(e.store, ended, cronce.Succeeded)
-		if n, err := e.store.Prune(e.t.Context(), live.Run.Start); n != 0 || err != nil {
+		if n, err := e.store.Prune(e.t.Context(), "", live.Run.Start); n != 0 || err != nil {
 			e.t.Errorf("%d runs pruned that were decided at or after the time given, %v", n, err)
 		}
-		if _, err := e.store.Prune(e.t.Context(), e.base.Add(time.Hour)); err != nil {
+		if _, err := e.store.Prune(e.t.Context(), "", e.base.Add(time.Hour)); err != nil {
 			e.t.Fatal(err)
 		}
 		if r := e.run(live.Run.ID); !r.Live() {

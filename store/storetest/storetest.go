@@ -41,7 +41,7 @@ type Harness struct {
 // count as known for a day: ticks of the last hour are not skipped as
 // store-restarted.
 func Run(t *testing.T, new func(t *testing.T) Harness) {
-	for _, p := range slices.Concat(claimPromises, overlapPromises, leasePromises, recordPromises) {
+	for _, p := range slices.Concat(claimPromises, overlapPromises, leasePromises, recordPromises, requestPromises) {
 		t.Run(p.name, func(t *testing.T) {
 			e := &env{Harness: new(t), t: t}
 			e.store = e.Open(t)
