@@ -3,6 +3,7 @@ package cronce
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ type Job struct {
 	Retries       int           // how often a run that failed is tried again, under the same lease
 	RetryDelay    time.Duration // before each; 0: DefaultRetryDelay
 	WarnAt        time.Duration // a run that goes on for longer is worth a warning; 0: half the interval
+	Catchup       Catchup       // what to do with ticks that passed while no program was there to offer them
+	CatchupWindow time.Duration // how far back; 0: the interval, at most an hour
+	Jitter        time.Duration // a tick is offered up to this much later, by a hash of job and tick
 	StartDeadline time.Duration // an older tick is skipped as late; 0: half the interval, at most an hour
 }
 
@@ -234,3 +238,47 @@ func ParseOrphans(text string) (Orphans, error) {
 
 // String is the text that ParseOrphans reads.
 func (o Orphans) String() string { return orphansNames[o] }
+
+// Catchup is the policy for ticks that passed unoffered. The zero value is
+// CatchupLast. A run by hand, and a one-shot `run`, have none.
+type Catchup int
+
+const (
+	CatchupLast Catchup = iota // offer the last one
+	CatchupSkip                // offer none
+	CatchupAll                 // offer them in order, the newest MaxCatchup at most
+)
+
+// MaxCatchup is how many ticks CatchupAll offers at most.
+const MaxCatchup = 100
+
+var catchupNames = [...]string{"last", "skip", "all"}
+
+// ParseCatchup reads last, skip or all.
+func ParseCatchup(text string) (Catchup, error) {
+	if i := slices.Index(catchupNames[:], text); i >= 0 {
+		return Catchup(i), nil
+	}
+	return 0, fmt.Errorf("%q is none of skip, last, all", text)
+}
+
+// String is the text that ParseCatchup reads.
+func (c Catchup) String() string { return catchupNames[c] }
+
+// window is how far back ticks are caught up at that time.
+func (j Job) window(s *schedule.Schedule, now time.Time) time.Duration {
+	if j.CatchupWindow > 0 {
+		return j.CatchupWindow
+	}
+	return min(s.Interval(now), time.Hour)
+}
+
+// delay is the job's jitter for that tick: the same on every host.
+func (j Job) delay(tick time.Time) time.Duration {
+	if j.Jitter <= 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s|%d", j.Name, tick.Unix())
+	return time.Duration(h.Sum64() % uint64(j.Jitter)).Truncate(time.Millisecond)
+}

@@ -142,7 +142,11 @@ type JobState struct {
 	Definition Definition `json:"definition"`
 	Since      time.Time  `json:"since"` // when the definition was first seen
 	Paused     *Request   `json:"paused,omitempty"`
-	Live       []Run      `json:"live,omitempty"` // runs that have not ended, oldest first
-	Last       *Run       `json:"last,omitempty"` // the run or skip decided last
-	Fence      int64      `json:"fence"`          // the highest given
+	Resumed    time.Time  `json:"resumed,omitzero"` // when a pause was last taken back
+	Live       []Run      `json:"live,omitempty"`   // runs that have not ended, oldest first
+	Last       *Run       `json:"last,omitempty"`   // the run or skip decided last
+	Fence      int64      `json:"fence"`            // the highest given
+	// Problem is why the store refuses to decide for the job, as a damaged
+	// record; empty: it does not. What the other fields say is what can be read.
+	Problem string `json:"problem,omitempty"`
 }

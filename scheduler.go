@@ -8,8 +8,11 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/cronce/cronce/schedule"
 )
 
 // Scheduler runs jobs at their ticks, each tick once among all programs that
@@ -26,12 +29,39 @@ type Scheduler struct {
 	// runs can outlive Run's context; Run waits for them all the same. Nil is
 	// Run's own context: runs are asked to end when Run is.
 	BaseContext context.Context
+	// MaxRunning bounds how many runs this scheduler has at once, if it is
+	// above 0. Ticks beyond it are offered when their turn comes, oldest first;
+	// meanwhile other programs may take them.
+	MaxRunning int
 
 	mu        sync.Mutex
 	timetable Timetable
-	jobs      map[string]Definition
+	planned   map[string]*planned
 	runs      sync.WaitGroup
 	ctx       context.Context // Run's, once it is called
+	claims    *turnstile
+	running   *turnstile
+}
+
+// claimsAtOnce bounds how many claims are under way: each may be an fsync, that
+// is a thread.
+const claimsAtOnce = 16
+
+// Plan is a job with its work.
+type Plan struct {
+	Job  Job // without a schedule it is run by Offer only
+	Work Work
+	// Slots, if not nil, tells how many runs a tick is to have; nil is one.
+	Slots func(tick time.Time) int
+}
+
+// planned is a plan in the scheduler.
+type planned struct {
+	Plan
+	schedule   *schedule.Schedule // nil: none
+	definition Definition
+	entry      *Entry // nil: none
+	added      time.Time
 }
 
 // Work is what a job does, as [Scheduler.AddWork] takes it. It sees the lease
@@ -85,36 +115,109 @@ func (s *Scheduler) Add(job Job, f func(ctx context.Context, run Run) error) err
 // AddWork adds a job whose work deals with its lease itself. slots,
 // if not nil, tells how many runs a tick is to have; nil is one.
 func (s *Scheduler) AddWork(job Job, slots func(tick time.Time) int, work Work) error {
-	sched, err := job.Parse()
+	if _, err := job.Parse(); err != nil {
+		return err // also where it has no schedule
+	}
+	p, err := Plan{Job: job, Slots: slots, Work: work}.check()
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.jobs[job.Name]; ok {
+	if _, ok := s.planned[job.Name]; ok {
 		return fmt.Errorf("job %q was added already", job.Name)
 	}
-	if s.jobs == nil {
-		s.jobs = map[string]Definition{}
-	}
-	def, holder := job.Definition(), s.holder()
-	s.jobs[job.Name] = def
-	if slots == nil {
-		slots = func(time.Time) int { return 1 }
-	}
-	e := s.timetable.Add(sched, func(tick time.Time) {
-		n := slots(tick)
-		for range n {
-			s.runs.Go(func() {
-				s.offer(Claim{
-					RunID: NewRunID(), Job: job.Name, Definition: def, Tick: tick, Slots: n,
-					Overlap: job.Overlap, StartDeadline: job.Deadline(sched, tick), Holder: holder,
-				}, work)
-			})
-		}
-	})
-	e.Job = job.Name
+	s.put(p)
 	return nil
+}
+
+// Set replaces all jobs. Those that are no longer there are offered no more;
+// those that stay go on with their new work and schedule, and no tick is lost
+// or offered twice over the change. Runs that have started go on. On an error
+// nothing is changed.
+func (s *Scheduler) Set(plans []Plan) error {
+	next := map[string]*planned{}
+	for _, plan := range plans {
+		p, err := plan.check()
+		if err != nil {
+			return err
+		}
+		if next[plan.Job.Name] != nil {
+			return fmt.Errorf("job %q is there twice", plan.Job.Name)
+		}
+		next[plan.Job.Name] = p
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, old := range s.planned {
+		if next[name] == nil {
+			if old.entry != nil {
+				s.timetable.Remove(old.entry)
+			}
+			delete(s.planned, name)
+		}
+	}
+	var changed []*planned
+	for _, p := range next {
+		old := s.planned[p.Job.Name]
+		s.put(p)
+		if old == nil || old.definition != p.definition {
+			changed = append(changed, p)
+		}
+	}
+	if s.ctx != nil {
+		s.runs.Go(func() { s.begin(s.ctx, changed) })
+	}
+	return nil
+}
+
+// check makes a plan ready to be put in.
+func (plan Plan) check() (*planned, error) {
+	p := &planned{Plan: plan, definition: plan.Job.Definition(), added: time.Now()}
+	if p.Slots == nil {
+		p.Slots = func(time.Time) int { return 1 }
+	}
+	if plan.Job.Schedule == "" {
+		return p, CheckName(plan.Job.Name)
+	}
+	var err error
+	p.schedule, err = plan.Job.Parse()
+	return p, err
+}
+
+// put puts a plan in, or in the place of the one of that name.
+func (s *Scheduler) put(p *planned) {
+	if s.planned == nil {
+		s.planned = map[string]*planned{}
+	}
+	name := p.Job.Name
+	old := s.planned[name]
+	if old == nil {
+		old = &planned{}
+	}
+	p.entry = old.entry
+	switch {
+	case p.schedule == nil && old.entry != nil:
+		s.timetable.Remove(old.entry)
+		p.entry = nil
+	case p.schedule == nil:
+	case old.entry == nil:
+		p.entry = &Entry{Job: name, schedule: p.schedule, fire: func(tick time.Time) { s.due(name, tick) }}
+		s.timetable.insert(p.entry)
+	case old.definition.Schedule != p.definition.Schedule || old.definition.Zone != p.definition.Zone:
+		s.timetable.Reschedule(old.entry, p.schedule)
+	}
+	if old.entry != nil {
+		p.added = old.added
+	}
+	s.planned[name] = p
+}
+
+// plan returns the plan of that name as it is now, nil if there is none.
+func (s *Scheduler) plan(name string) *planned {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.planned[name]
 }
 
 // Run offers ticks until ctx ends, then waits for the runs that it started.
@@ -126,34 +229,152 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.ctx = ctx
 	s.timetable.Missed = s.missed
-	jobs := maps.Clone(s.jobs)
+	s.claims, s.running = newTurnstile(claimsAtOnce), newTurnstile(s.MaxRunning)
+	all := slices.Collect(maps.Values(s.planned))
 	s.mu.Unlock()
-	s.runs.Go(func() { s.register(ctx, jobs) })
+	s.runs.Go(func() { s.begin(ctx, all) })
 	s.timetable.Run(ctx)
 	s.runs.Wait()
 	return context.Cause(ctx)
 }
 
-// register tells the store of the jobs, so that they are known before their
-// first tick. A claim tells it the same, so an error here loses nothing.
-func (s *Scheduler) register(ctx context.Context, jobs map[string]Definition) {
-	for _, name := range slices.Sorted(maps.Keys(jobs)) {
-		state, known, err := s.Store.Job(ctx, name)
-		if err == nil && (!known || state.Definition != jobs[name]) {
-			err = s.Store.Request(ctx, Request{Kind: Define, Job: name, Definition: jobs[name], By: s.holder().String()})
+// begin tells the store of jobs, so that they are known before their first
+// tick, and offers what passed while nobody was there. A claim tells the store
+// the same, so that an error here loses nothing.
+func (s *Scheduler) begin(ctx context.Context, jobs []*planned) {
+	slices.SortFunc(jobs, func(a, b *planned) int { return strings.Compare(a.Job.Name, b.Job.Name) })
+	for _, p := range jobs {
+		state, known, err := s.Store.Job(ctx, p.Job.Name)
+		switch {
+		case err != nil:
+		case !known || state.Definition != p.definition:
+			err = s.Store.Request(ctx, Request{Kind: Define, Job: p.Job.Name, Definition: p.definition, By: s.holder().String()})
+		case state.Paused == nil:
+			s.catchUp(p, state)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.report(Event{Kind: EventRefused, Job: name, Err: fmt.Errorf("the store was not told of the job: %w", err)})
+			s.report(Event{Kind: EventRefused, Job: p.Job.Name, Err: fmt.Errorf("the store was not told of the job: %w", err)})
 		}
 	}
 }
 
-// offer takes one tick through its life.
-func (s *Scheduler) offer(c Claim, work Work) {
-	// A tick that is not decided when Run is asked to end is left to others.
-	l, err := s.Store.Decide(s.ctx, c)
+// catchUp offers the ticks that passed before the job was added, as its policy
+// says. What was decided meanwhile is taken, and nothing happens.
+func (s *Scheduler) catchUp(p *planned, state JobState) {
+	if p.schedule == nil || p.Job.Catchup == CatchupSkip {
+		return
+	}
+	from := p.added.Add(-p.Job.window(p.schedule, p.added))
+	for _, t := range []time.Time{state.Since, state.Resumed} {
+		if t.After(from) {
+			from = t
+		}
+	}
+	s.backlog(p, from, p.added)
+}
+
+// backlog offers the ticks after from and up to to, in order, one after the
+// other has ended; of CatchupLast only the last.
+func (s *Scheduler) backlog(p *planned, from, to time.Time) {
+	most := MaxCatchup
+	if p.Job.Catchup == CatchupLast {
+		most = 1
+	}
+	var ticks []time.Time
+	for tick := p.schedule.Prev(to.Add(time.Nanosecond)); tick.After(from) && len(ticks) < most; tick = p.schedule.Prev(tick) {
+		ticks = append(ticks, tick)
+	}
+	slices.Reverse(ticks)
+	if len(ticks) == 0 {
+		return
+	}
+	s.runs.Go(func() {
+		for _, tick := range ticks {
+			for range p.Slots(tick) {
+				c := p.claim(tick, s.holder())
+				c.StartDeadline = 0 // the window is the bound
+				c.CatchUp = p.Job.Catchup == CatchupAll && !p.schedule.Next(tick).After(time.Now())
+				for s.offer(c, p.Work) == errHeld && pause(s.ctx, watchLease) {
+				}
+			}
+		}
+	})
+}
+
+// claim is what to ask of the store for a tick.
+func (p *planned) claim(tick time.Time, holder Holder) Claim {
+	return Claim{
+		RunID: NewRunID(), Job: p.Job.Name, Definition: p.definition, Tick: tick, Slots: p.Slots(tick),
+		Overlap: p.Job.Overlap, StartDeadline: p.Job.Deadline(p.schedule, tick) + p.Job.Jitter, Holder: holder,
+	}
+}
+
+// due offers a tick that is due now.
+func (s *Scheduler) due(name string, tick time.Time) {
+	p := s.plan(name)
+	if p == nil {
+		return // taken out in this moment
+	}
+	for range p.Slots(tick) {
+		s.runs.Go(func() {
+			if pause(s.ctx, p.Job.delay(tick)) {
+				s.offer(p.claim(tick, s.holder()), p.Work)
+			}
+		})
+	}
+}
+
+// Offer offers one tick of a job besides those of its schedule, under that run
+// id: the same id is never run twice. It returns at once; Run must have begun.
+func (s *Scheduler) Offer(job string, tick time.Time, runID string) error {
+	p := s.plan(job)
+	if p == nil {
+		return fmt.Errorf("there is no job %q", job)
+	}
+	s.runs.Go(func() {
+		s.offer(Claim{RunID: runID, Job: job, Definition: p.definition, Tick: tick, Overlap: p.Job.Overlap, Holder: s.holder()}, p.Work)
+	})
+	return nil
+}
+
+// pause waits, and reports whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// errHeld says that a catch-up tick stays in the backlog.
+var errHeld = errors.New("held")
+
+// offer takes one tick through its life. errHeld: it was left undecided.
+func (s *Scheduler) offer(c Claim, work Work) error {
+	left := func() error {
+		s.report(Event{Kind: EventRefused, Job: c.Job, Tick: c.Tick, Err: errors.New("asked to end before it was decided")})
+		return nil
+	}
+	if s.running.enter(s.ctx, c.Tick) != nil {
+		return left()
+	}
+	defer s.running.leave()
+	l, err := decide(s.ctx, c, func(ctx context.Context, c Claim) (Lease, error) {
+		if err := s.claims.enter(ctx, c.Tick); err != nil {
+			return Lease{}, err
+		}
+		defer s.claims.leave()
+		return s.Store.Claim(ctx, c)
+	})
 	var taken *TakenError
 	var skipped *SkippedError
+	var held *HeldError
 	switch {
 	case err == nil:
 		ctx := s.BaseContext
@@ -168,14 +389,23 @@ func (s *Scheduler) offer(c Claim, work Work) {
 		s.report(Event{Kind: EventTaken, Job: c.Job, Tick: c.Tick, Run: taken.Run, Err: err})
 	case errors.As(err, &skipped):
 		s.report(Event{Kind: EventSkipped, Job: c.Job, Tick: c.Tick, Run: skipped.Run, Err: err})
+	case errors.As(err, &held):
+		return errHeld
 	case s.ctx.Err() != nil:
-		s.report(Event{Kind: EventRefused, Job: c.Job, Tick: c.Tick, Err: errors.New("asked to end before it was decided")})
+		return left()
 	default:
 		s.report(Event{Kind: EventRefused, Job: c.Job, Tick: c.Tick, Err: err})
 	}
+	return nil
 }
 
+// missed deals with ticks that passed while this process could not look at the
+// clock. The newest is offered by the timetable.
 func (s *Scheduler) missed(e *Entry, first, last time.Time) {
+	if p := s.plan(e.Job); p != nil && p.Job.Catchup == CatchupAll {
+		s.backlog(p, first.Add(-time.Nanosecond), last)
+		return
+	}
 	s.report(Event{Kind: EventMissed, Job: e.Job, Tick: first, Until: last})
 }
 

@@ -16,6 +16,7 @@ type Setting struct {
 	Key   string
 	Value string // what a value looks like, for help texts
 	Help  string
+	Serve bool // only what stays running can follow it: not for a one-shot `run`
 
 	policy bool // part of the job's definition
 	set    func(*Job, string) error
@@ -92,6 +93,19 @@ var settings = []Setting{
 		func(j *Job) *time.Duration { return &j.RetryDelay }),
 	duration("warn-at", "say so when a run goes on for longer (default: half the interval)",
 		func(j *Job) *time.Duration { return &j.WarnAt }),
+	{Key: "catchup", Value: "skip|last|all", policy: true, Serve: true,
+		Help: "which of the ticks that passed while no serve ran are offered at its start (default last)",
+		set:  func(j *Job, v string) (err error) { j.Catchup, err = ParseCatchup(v); return err },
+		get: func(j Job) string {
+			if j.Catchup == CatchupLast {
+				return ""
+			}
+			return j.Catchup.String()
+		}},
+	whileServing(duration("catchup-window", "how far back they are (default: the interval, at most 1h)",
+		func(j *Job) *time.Duration { return &j.CatchupWindow })),
+	whileServing(duration("jitter", "offer a tick up to this much later, by a hash of job and tick",
+		func(j *Job) *time.Duration { return &j.Jitter })),
 	duration("start-deadline", "skip a tick that is offered later than this (default: half the interval, at most 1h)",
 		func(j *Job) *time.Duration { return &j.StartDeadline }),
 }
@@ -107,6 +121,8 @@ func duration(key, help string, field func(*Job) *time.Duration) Setting {
 			return ""
 		}}
 }
+
+func whileServing(s Setting) Setting { s.Serve = true; return s }
 
 // Settings lists every key that [Job.Set] knows, in the order to show them.
 func Settings() []Setting { return append([]Setting(nil), settings...) }

@@ -289,8 +289,13 @@ const pollHeld = 100 * time.Millisecond
 // waits. A catch-up tick is not waited for. The errors are those of
 // [Driver.Claim], and ctx's.
 func (s *Store) Decide(ctx context.Context, c Claim) (Lease, error) {
+	return decide(ctx, c, s.Claim)
+}
+
+// decide is Decide with that claim.
+func decide(ctx context.Context, c Claim, claim func(context.Context, Claim) (Lease, error)) (Lease, error) {
 	for {
-		l, err := s.Claim(ctx, c)
+		l, err := claim(ctx, c)
 		pause := pollHeld
 		var held *HeldError
 		var skew *SkewError

@@ -28,15 +28,19 @@ type Timetable struct {
 	entries map[*Entry]struct{}
 	wake    chan struct{}
 	seen    time.Time // the clock when Run last looked
+	called  time.Time // all ticks up to it have been called, or are being called
 }
 
 // Entry is a place in a [Timetable].
 type Entry struct {
 	Job string // for whoever looks at the entry; set it before Run
 
+	fire func(tick time.Time)
+
+	// Under Timetable.mu:
 	schedule *schedule.Schedule
-	fire     func(tick time.Time)
-	removed  bool // under Timetable.mu
+	next     int64 // the bucket it is filed in; in any other it is left over
+	removed  bool
 }
 
 // clockStep is how far back the clock must go to count as having been set, and
@@ -47,17 +51,44 @@ const clockStep = time.Second
 // called by Run's goroutine, in the order of ticks, and must return at once.
 func (t *Timetable) Add(s *schedule.Schedule, fire func(tick time.Time)) *Entry {
 	e := &Entry{schedule: s, fire: fire}
+	t.insert(e)
+	return e
+}
+
+func (t *Timetable) insert(e *Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ready()
 	t.entries[e] = struct{}{}
-	if t.put(e, s.Next(time.Now())) {
+	t.file(e, time.Now())
+}
+
+// Reschedule gives the entry another schedule. Ticks that have been called are
+// those of the old one, later ones those of the new: none is lost or called
+// twice between.
+func (t *Timetable) Reschedule(e *Entry, s *schedule.Schedule) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e.removed {
+		return
+	}
+	e.schedule = s
+	from := time.Now()
+	if !t.called.IsZero() {
+		from = t.called
+	}
+	t.file(e, from)
+}
+
+// file puts the entry where its first tick after that time is, and wakes Run if
+// that is the first of all.
+func (t *Timetable) file(e *Entry, after time.Time) {
+	if t.put(e, e.schedule.Next(after)) {
 		select {
 		case t.wake <- struct{}{}:
 		default:
 		}
 	}
-	return e
 }
 
 // Remove takes the entry out. Its function is not called after Remove has
@@ -81,10 +112,11 @@ func (t *Timetable) ready() {
 // put files the entry under its next tick and reports whether that is now the
 // first of all.
 func (t *Timetable) put(e *Entry, next time.Time) bool {
-	if next.IsZero() {
+	second := next.Unix()
+	if next.IsZero() || second == e.next {
 		return false
 	}
-	second := next.Unix()
+	e.next = second
 	bucket, ok := t.buckets[second]
 	t.buckets[second] = append(bucket, e)
 	if ok {
@@ -116,10 +148,13 @@ func (t *Timetable) Run(ctx context.Context) {
 
 // look calls all that is due by a clock that shows now.
 func (t *Timetable) look(ctx context.Context, now time.Time) {
-	if now.Before(t.seen.Add(-clockStep)) {
+	t.mu.Lock()
+	back := now.Before(t.seen.Add(-clockStep))
+	t.seen = now
+	t.mu.Unlock()
+	if back {
 		t.refile(now)
 	}
-	t.seen = now
 	for ctx.Err() == nil && t.callDue(now) {
 	}
 }
@@ -129,16 +164,20 @@ func (t *Timetable) look(ctx context.Context, now time.Time) {
 func (t *Timetable) callDue(now time.Time) bool {
 	t.mu.Lock()
 	if len(t.seconds) == 0 || t.seconds[0] > now.Unix() {
+		t.called = now
 		t.mu.Unlock()
 		return false
 	}
 	second := heap.Pop(&t.seconds).(int64)
+	t.called = time.Unix(second, 0)
 	bucket := t.buckets[second]
 	delete(t.buckets, second)
 	live := bucket[:0]
+	schedules := make([]*schedule.Schedule, 0, len(bucket))
 	for _, e := range bucket {
-		if !e.removed {
+		if !e.removed && e.next == second {
 			live = append(live, e)
+			schedules = append(schedules, e.schedule)
 		}
 	}
 	t.mu.Unlock()
@@ -146,12 +185,12 @@ func (t *Timetable) callDue(now time.Time) bool {
 	// Calls come first, so that filing does not make them late.
 	nominal := time.Unix(second, 0)
 	stalled := now.Sub(nominal) >= time.Second
-	for _, e := range live {
+	for i, e := range live {
 		tick := nominal
 		if stalled {
-			tick = e.newest(nominal, now)
+			tick = newest(schedules[i], nominal, now)
 			if tick.After(nominal) && t.Missed != nil {
-				t.Missed(e, nominal, e.schedule.Prev(tick))
+				t.Missed(e, nominal, schedules[i].Prev(tick))
 			}
 		}
 		e.fire(tick)
@@ -162,17 +201,17 @@ func (t *Timetable) callDue(now time.Time) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, e := range live {
-		if !e.removed {
-			t.put(e, e.schedule.Next(after))
+	for i, e := range live {
+		if !e.removed && e.next == second { // else it was rescheduled, and filed, meanwhile
+			t.put(e, schedules[i].Next(after))
 		}
 	}
 	return true
 }
 
-// newest is the last tick of the entry up to now, at least tick.
-func (e *Entry) newest(tick, now time.Time) time.Time {
-	if last := e.schedule.Prev(now.Truncate(time.Second).Add(time.Second)); last.After(tick) {
+// newest is the last tick up to now, at least tick.
+func newest(s *schedule.Schedule, tick, now time.Time) time.Time {
+	if last := s.Prev(now.Truncate(time.Second).Add(time.Second)); last.After(tick) {
 		return last
 	}
 	return tick
@@ -182,9 +221,11 @@ func (e *Entry) newest(tick, now time.Time) time.Time {
 func (t *Timetable) refile(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.called = now
 	clear(t.buckets)
 	t.seconds = t.seconds[:0]
 	for e := range t.entries {
+		e.next = 0
 		t.put(e, e.schedule.Next(now))
 	}
 }

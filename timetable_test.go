@@ -160,3 +160,38 @@ func TestTimetable_ClockSet(t *testing.T) {
 		}
 	}
 }
+
+// Over changes of its schedule an entry is called at every tick that both the
+// old and the new schedule have, exactly once.
+func TestTimetable_Reschedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tt Timetable
+		calls := map[time.Time]int{}
+		seconds := mustParse(t, "* * * * * *")
+		both := []*schedule.Schedule{seconds, mustParse(t, "* * * * * * | 0 * * * *")}
+		e := tt.Add(seconds, func(tick time.Time) { calls[tick]++ })
+		start := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { tt.Run(ctx); close(done) }()
+		const changes = 2000
+		for i := range changes {
+			tt.Reschedule(e, both[i%2])
+			time.Sleep(37 * time.Millisecond) // often, and often at a tick
+		}
+		cancel()
+		<-done
+		for tick := start.Truncate(time.Second).Add(time.Second); tick.Before(time.Now().Add(-time.Second)); tick = tick.Add(time.Second) {
+			if calls[tick] != 1 {
+				t.Errorf("tick %v was called %d times", tick, calls[tick])
+			}
+		}
+		// And to a schedule with other ticks, while the bucket of the old one is due.
+		tt.Reschedule(e, mustParse(t, "0 0 1 1 *"))
+		before := len(calls)
+		runTimetable(&tt, time.Hour)
+		if len(calls) != before {
+			t.Errorf("the old schedule was called after the change")
+		}
+	})
+}

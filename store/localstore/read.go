@@ -2,8 +2,11 @@ package localstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,6 +18,9 @@ import (
 func (d *driver) folders(job string) ([]journal, error) {
 	if job != "" {
 		return []journal{{store: d.dir, job: job, dir: d.folder(job), lenient: true}}, nil
+	}
+	if err := checkJobs(d.dir); err != nil {
+		return nil, err
 	}
 	names, err := readDir(d.dir + "/jobs")
 	if errors.Is(err, syscall.ENOENT) {
@@ -31,15 +37,19 @@ func (d *driver) folders(job string) ([]journal, error) {
 }
 
 // read reads the newest segment of a job, without its decide lock. st is nil
-// where the folder is none of a job.
+// where the folder is none of a job. *cronce.ConfigError: nothing in it can be
+// read, and claims are refused.
 func (d *driver) read(j *journal) (st *state, err error) {
 	st, err = j.load(nil)
-	var config *cronce.ConfigError
 	switch {
-	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+	case errors.Is(err, syscall.ENOENT):
 		return nil, nil
-	case errors.As(err, &config) && j.job == "":
-		return nil, nil // a foreign folder, or one whose claims say what is wrong
+	case errors.Is(err, syscall.ENOTDIR):
+		info, err := os.Lstat(j.dir)
+		if j.job == "" && (err != nil || info.Mode()&os.ModeSymlink == 0) {
+			return nil, nil // somebody's file
+		}
+		return nil, notFolder(d.dir, j.dir)
 	case err != nil:
 		return nil, diskError(d.dir, "", err)
 	case st.seq == 0, j.dir != d.folder(st.job):
@@ -47,6 +57,30 @@ func (d *driver) read(j *journal) (st *state, err error) {
 	}
 	j.job = st.job
 	return st, nil
+}
+
+// jobOf is the job that a folder is for, where its journal cannot be read: by
+// the folder's name, or by what the beginning of a journal says. Empty: it may
+// be somebody's own folder.
+func (d *driver) jobOf(j journal) string {
+	name := j.dir[len(parent(j.dir))+1:]
+	if j.job != "" || folderName(name) == name {
+		return cmp.Or(j.job, name)
+	}
+	for _, file := range list(j.dir) {
+		if _, ok := segmentNumber(file); !ok {
+			continue
+		}
+		b, err := readFile(j.dir + "/" + file)
+		var head struct {
+			Job string `json:"job"`
+		}
+		line, _, _ := bytes.Cut(b, []byte("\n"))
+		if err == nil && json.Unmarshal(line, &head) == nil && head.Job != "" && d.folder(head.Job) == j.dir {
+			return head.Job
+		}
+	}
+	return ""
 }
 
 // Jobs tells what is known of jobs. It reads without a lock, and takes one
@@ -63,20 +97,38 @@ func (d *driver) Jobs(ctx context.Context, job string) ([]cronce.JobState, error
 			return nil, err
 		}
 		st, err := d.read(&j)
+		var refused *cronce.ConfigError
+		if errors.As(err, &refused) {
+			if name := d.jobOf(j); name != "" {
+				jobs = append(jobs, cronce.JobState{Job: name, Problem: refused.What})
+			}
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		if st == nil {
 			continue
 		}
+		var problem string
+		if errors.As(st.damage, &refused) {
+			problem = refused.What
+		}
 		var open []cronce.Run
 		for _, o := range st.Open {
 			open = append(open, o.run(st.job, nil))
 		}
-		if len(open) > 0 && !d.readOnly {
+		if (len(open) > 0 || d.disturbed(j, st)) && !d.readOnly {
 			// Somebody who is just deciding has done the same.
-			if s, err := d.enter(ctx, st.job, false, 0); err == nil {
-				if lives, err := s.survey("", false); err == nil {
+			s, err := d.enter(ctx, st.job, false, 0)
+			if err == nil {
+				var lives []live
+				if lives, err = s.survey("", false); err == nil {
+					var strays []live
+					strays, err = s.strays(nil)
+					lives = append(lives, strays...)
+				}
+				if err == nil {
 					open = nil
 					for _, l := range lives {
 						open = append(open, l.run)
@@ -86,10 +138,13 @@ func (d *driver) Jobs(ctx context.Context, job string) ([]cronce.JobState, error
 				}
 				s.leave()
 			}
+			if errors.As(diskError(d.dir, "", err), &refused) {
+				problem = refused.What
+			}
 		}
 		jobs = append(jobs, cronce.JobState{
-			Job: st.job, Definition: st.Definition, Since: st.Since, Paused: st.Paused,
-			Live: open, Last: st.Last, Fence: st.Fence,
+			Job: st.job, Definition: st.Definition, Since: st.Since, Paused: st.Paused, Resumed: st.Resumed,
+			Live: open, Last: st.Last, Fence: st.Fence, Problem: problem,
 		})
 	}
 	slices.SortFunc(jobs, func(a, b cronce.JobState) int { return strings.Compare(a.Job, b.Job) })
@@ -136,6 +191,10 @@ func (d *driver) Runs(ctx context.Context, q cronce.RunQuery) ([]cronce.Run, err
 // runs reads the runs of one job, oldest first.
 func (d *driver) runs(j journal, q cronce.RunQuery) ([]cronce.Run, error) {
 	st, err := d.read(&j)
+	var refused *cronce.ConfigError
+	if errors.As(err, &refused) && q.Job == "" {
+		return nil, nil // Jobs says so
+	}
 	if err != nil || st == nil {
 		return nil, err
 	}
@@ -151,8 +210,8 @@ func (d *driver) runs(j journal, q cronce.RunQuery) ([]cronce.Run, error) {
 		if q.ID != "" && !bytes.Contains(b, []byte(q.ID)) {
 			continue
 		}
-		recs, _, err := j.parse(j.path(n), b, true)
-		if err != nil {
+		recs, _, _ := j.parse(j.path(n), b, true)
+		if len(recs) == 0 {
 			continue // nothing in it can be read
 		}
 		h.add(recs, func(r record) bool {

@@ -27,6 +27,7 @@ const (
 	evStop    = "stop"    //
 	evRevoke  = "revoke"  //
 	evForget  = "forget"  // segments are removed; ticks within Forgotten count as decided
+	evSeen    = "seen"    // no lock of the job is held elsewhere, as long as the folders do not change
 )
 
 // record is one line of a journal. A reader ignores events and fields that it
@@ -66,6 +67,8 @@ type record struct {
 	Job       string    `json:"job,omitempty"`
 	Snapshot  *snapshot `json:"snapshot,omitempty"`
 	Forgotten []span    `json:"forgotten,omitempty"`
+
+	Seen *changes `json:"seen,omitempty"` // seen
 }
 
 // lockID is the lock file that guards a run. The inode tells whether the file
@@ -84,6 +87,7 @@ type snapshot struct {
 	Fence      int64             `json:"fence,omitempty"`
 	Success    time.Time         `json:"success,omitzero"`
 	Paused     *cronce.Request   `json:"paused,omitempty"`
+	Resumed    time.Time         `json:"resumed,omitzero"`
 	Open       []record          `json:"open,omitempty"` // start records of live runs
 	Last       *cronce.Run       `json:"last,omitempty"` // decided last
 	Ran        *record           `json:"ran,omitempty"`  // the last start under job.lock
@@ -97,6 +101,7 @@ type snapshot struct {
 	Forgotten []span `json:"forgotten,omitempty"`
 	// Until is the latest time in earlier segments.
 	Until time.Time `json:"until,omitzero"`
+	Seen  changes   `json:"seen,omitzero"` // of the folders at the latest evSeen
 }
 
 // span is the time between two ticks, both included.

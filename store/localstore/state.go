@@ -10,11 +10,13 @@ import (
 // state is what a job's journal says, as far as the newest segment tells.
 type state struct {
 	job  string
-	seq  int    // number of the newest segment, 0: there is none
-	ino  uint64 // of its file
-	size int64  // how far its complete lines reach
-	all  []int  // numbers of all segments, ascending
+	seq  int     // number of the newest segment, 0: there is none
+	ino  uint64  // of its file
+	size int64   // how far its complete lines reach
+	read changes // of the folders when it was read
+	all  []int   // numbers of all segments, ascending
 
+	damage   error                   // of the newest segment, for lenient readers
 	snapshot                         // kept up to date
 	head     snapshot                // as the newest segment begins
 	begun    bool                    // head is set
@@ -106,9 +108,13 @@ func (s *state) apply(r record) {
 	case evPause:
 		s.Paused = &cronce.Request{Kind: cronce.Pause, Job: s.job, By: r.By, Why: r.Why, At: r.At}
 	case evResume:
-		s.Paused = nil
+		s.Paused, s.Resumed = nil, r.At
 	case evForget:
 		s.Forgotten = r.Forgotten
+	case evSeen:
+		if r.Seen != nil {
+			s.Seen = *r.Seen
+		}
 	}
 }
 

@@ -1,0 +1,102 @@
+package cronce
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+)
+
+// turnstile lets a bounded number through at once; who waits goes in order of
+// tick. The zero value lets everybody through.
+type turnstile struct {
+	mu      sync.Mutex
+	bounded bool
+	free    int
+	waiting ticketHeap
+	issued  int
+}
+
+// ticket is a place in the order.
+type ticket struct {
+	tick  time.Time
+	order int
+	turn  chan struct{} // closed when it is
+	index int           // in the heap, -1 when out of it
+}
+
+func newTurnstile(n int) *turnstile { return &turnstile{bounded: n > 0, free: n} }
+
+// enter waits for its turn, or for the end of ctx. After nil, leave must follow.
+func (t *turnstile) enter(ctx context.Context, tick time.Time) error {
+	if !t.bounded {
+		return ctx.Err()
+	}
+	t.mu.Lock()
+	if t.free > 0 {
+		t.free--
+		t.mu.Unlock()
+		return nil
+	}
+	t.issued++
+	mine := &ticket{tick: tick, order: t.issued, turn: make(chan struct{})}
+	heap.Push(&t.waiting, mine)
+	t.mu.Unlock()
+	select {
+	case <-mine.turn:
+		return nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if mine.index < 0 { // its turn came in the same moment
+		t.pass()
+	} else {
+		heap.Remove(&t.waiting, mine.index)
+	}
+	return ctx.Err()
+}
+
+func (t *turnstile) leave() {
+	if t.bounded {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.pass()
+	}
+}
+
+// pass gives a free place to the first in the order.
+func (t *turnstile) pass() {
+	if len(t.waiting) == 0 {
+		t.free++
+		return
+	}
+	close(heap.Pop(&t.waiting).(*ticket).turn)
+}
+
+// ticketHeap is a heap by tick, then by arrival.
+type ticketHeap []*ticket
+
+func (h ticketHeap) Len() int { return len(h) }
+func (h ticketHeap) Less(i, j int) bool {
+	if c := h[i].tick.Compare(h[j].tick); c != 0 {
+		return c < 0
+	}
+	return h[i].order < h[j].order
+}
+func (h ticketHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *ticketHeap) Push(x any) {
+	t := x.(*ticket)
+	t.index = len(*h)
+	*h = append(*h, t)
+}
+func (h *ticketHeap) Pop() any {
+	old := *h
+	t := old[len(old)-1]
+	*h = old[:len(old)-1]
+	t.index = -1
+	return t
+}
