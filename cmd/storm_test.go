@@ -1,0 +1,418 @@
+package cmd_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/internal/testenv"
+)
+
+// A storm is many processes that all want to run one job.
+type storm struct {
+	*testing.T
+	rnd        *rand.Rand
+	dir, store string
+	said       *os.File  // what the processes say
+	first      time.Time // tick
+	started    chan mark
+
+	mu    sync.Mutex
+	marks []mark
+	ended chan struct{} // all marks have been read
+}
+
+// A mark is what the work says of itself, in the order in which it came.
+type mark struct {
+	word, run  string
+	tick       int
+	pid, guard int
+}
+
+// stormWork leaves its marks. It holds a lock while it or a child of it lives,
+// so that a second run beside it would be seen whatever was killed.
+const stormWork = `mark() { echo "$1 $CRONCE_TICK $CRONCE_RUN_ID $$ $PPID" >>"$MARKS"; }
+exec 9>>"$BUSY"
+flock -n 9 || mark beside
+mark start
+[ -z "$LENGTH" ] || sleep "$LENGTH"
+mark end`
+
+// stormRounds is how many rounds of a crowd of stormCrowd there are.
+func stormRounds() int {
+	if testenv.Race {
+		return 12
+	}
+	return 200
+}
+
+const stormCrowd = 50
+
+func newStorm(t *testing.T) *storm {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	dir := t.TempDir()
+	s := &storm{T: t, rnd: rand.New(rand.NewPCG(seed, 0)), dir: dir, store: filepath.Join(dir, "store"),
+		first: time.Now().Add(-time.Hour).Truncate(time.Second), started: make(chan mark, 1000), ended: make(chan struct{})}
+	if err := syscall.Mkfifo(filepath.Join(dir, "marks"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// For both, so that neither end ever waits for the other to open it.
+	marks, err := os.OpenFile(filepath.Join(dir, "marks"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { marks.Close() })
+	go s.read(marks)
+	if s.said, err = os.OpenFile(filepath.Join(dir, "said"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.said.Close() })
+	s.run(0) // from here on there is a folder to lock
+	return s
+}
+
+// read takes in the marks up to one that says stop.
+func (s *storm) read(marks io.Reader) {
+	defer close(s.ended)
+	for lines := bufio.NewScanner(marks); lines.Scan() && lines.Text() != "stop"; {
+		var m mark
+		var stamp string
+		_, err := fmt.Sscan(lines.Text(), &m.word, &stamp, &m.run, &m.pid, &m.guard)
+		tick, err2 := time.Parse(time.RFC3339, stamp)
+		if err != nil || err2 != nil {
+			s.Errorf("the work said %q", lines.Text())
+			continue
+		}
+		m.tick = int(tick.Sub(s.first) / time.Second)
+		s.mu.Lock()
+		s.marks = append(s.marks, m)
+		s.mu.Unlock()
+		if m.word == "start" {
+			s.started <- m
+		}
+	}
+}
+
+// command is a cronce run for that tick, whose work takes so long.
+func (s *storm) command(tick int, length time.Duration) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(bin, "cronce"), "run", "--schedule", "@every 1s", "--start-deadline", "24h", "--warn-at", "24h",
+		"--tick", cronce.Stamp(s.tick(tick)), "storm", "--", "sh", "-c", stormWork)
+	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0", "CRONCE_STORE="+s.store,
+		"MARKS="+filepath.Join(s.dir, "marks"), "BUSY="+filepath.Join(s.dir, "busy"), "LENGTH=")
+	if length > 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("LENGTH=%.3f", length.Seconds()))
+	}
+	cmd.Stderr = s.said
+	return cmd
+}
+
+func (s *storm) tick(n int) time.Time { return s.first.Add(time.Duration(n) * time.Second) }
+
+// run is one tick by one process, which nothing is in the way of.
+func (s *storm) run(tick int) {
+	s.Helper()
+	if err := s.command(tick, 0).Run(); err != nil {
+		s.Fatalf("tick %d by one process: %v\n%s", tick, err, s.hears())
+	}
+	<-s.started
+}
+
+// hears returns what the processes have said since it was last called.
+func (s *storm) hears() string {
+	s.Helper()
+	said, err := os.ReadFile(s.said.Name())
+	if err == nil {
+		err = s.said.Truncate(0)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(said)
+}
+
+// crowd starts all commands as fast as it can. With gate they are held up
+// until all are there, at the lock that only one at a time can have.
+func (s *storm) crowd(commands []*exec.Cmd, gate bool) {
+	s.Helper()
+	if gate {
+		folder, err := os.Open(filepath.Join(s.store, "jobs", "storm"))
+		if err != nil {
+			s.Fatal(err)
+		}
+		defer folder.Close()
+		if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX); err != nil {
+			s.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	var failed error
+	var wg sync.WaitGroup
+	for part := range slices.Chunk(commands, len(commands)/4+1) {
+		wg.Go(func() {
+			for _, cmd := range part {
+				if err := cmd.Start(); err != nil {
+					mu.Lock()
+					failed = err
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if failed != nil {
+		s.Fatal(failed)
+	}
+}
+
+// startOf waits for the work of that tick to start, unless the round ends
+// without.
+func (s *storm) startOf(tick int, over <-chan struct{}) (mark, bool) {
+	for {
+		select {
+		case m := <-s.started:
+			if m.tick == tick {
+				return m, true
+			}
+		case <-over:
+			return mark{}, false
+		}
+	}
+}
+
+// journal returns what the journal has of the storm: how often each run ended.
+func (s *storm) journal() map[string]int {
+	s.Helper()
+	files, err := filepath.Glob(filepath.Join(s.store, "jobs", "storm", "journal.*"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	ends := map[string]int{}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			s.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			var r struct{ Event, ID string }
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				s.Errorf("%s: %v in %s", file, err, line)
+			}
+			if r.Event == "end" {
+				ends[r.ID]++
+			}
+		}
+	}
+	return ends
+}
+
+// reckon ends the storm with one more tick, which must run, and compares what
+// the work says with what is on record. It returns the decisions by tick.
+func (s *storm) reckon(ticks int) (decided map[int]cronce.Run, starts map[int]mark) {
+	s.Helper()
+	s.run(ticks) // nothing is stuck
+	if err := os.WriteFile(filepath.Join(s.dir, "marks"), []byte("stop\n"), 0); err != nil {
+		s.Fatal(err)
+	}
+	<-s.ended
+	starts = map[int]mark{}
+	finished := map[string]bool{}
+	for _, m := range s.marks {
+		switch m.word {
+		case "beside":
+			s.Errorf("tick %d: run %s was started beside another", m.tick, m.run)
+		case "start":
+			if other, twice := starts[m.tick]; twice {
+				s.Errorf("tick %d ran twice: %s and %s", m.tick, other.run, m.run)
+			}
+			starts[m.tick] = m
+		case "end":
+			finished[m.run] = true
+		}
+	}
+	decided = map[int]cronce.Run{}
+	ends := s.journal()
+	for _, r := range runsOf(s.T, s.store) {
+		tick := int(r.Tick.Sub(s.first) / time.Second)
+		if _, twice := decided[tick]; twice {
+			s.Errorf("tick %d was decided twice", tick)
+		}
+		decided[tick] = r
+		start, ran := starts[tick]
+		switch {
+		case ran && start.run != r.ID:
+			s.Errorf("tick %d: run %s has it, %s did the work", tick, r.ID, start.run)
+		case r.Skip != "":
+			if ran {
+				s.Errorf("tick %d was skipped, and ran", tick)
+			}
+		case r.Live():
+			s.Errorf("tick %d: still running on record: %+v", tick, r)
+		case ends[r.ID] != 1:
+			s.Errorf("tick %d: run %s has %d ends on record", tick, r.ID, ends[r.ID])
+		case r.Outcome == cronce.Succeeded && !finished[r.ID]:
+			s.Errorf("tick %d: run %s succeeded, and its work did not end", tick, r.ID)
+		}
+	}
+	for tick := range ticks + 1 {
+		if _, ok := decided[tick]; !ok {
+			s.Errorf("tick %d was not decided", tick)
+		}
+	}
+	return decided, starts
+}
+
+// Fifty cronce run for one tick at once, round after round: each tick runs
+// exactly once, and all the others end in silence and without an error. Where
+// two ticks are wanted at once one of them may be skipped, but never do two
+// runs live at a time.
+func TestRun_CrowdRunsEachTickExactlyOnce(t *testing.T) {
+	s := newStorm(t)
+	began := time.Now()
+	rounds, tick, processes := stormRounds(), 1, 0
+	pairs := map[int]bool{} // ticks that another one was wanted beside
+	for round := range rounds {
+		pair := round%5 == 4
+		length := time.Duration(s.rnd.IntN(2)) * time.Duration(s.rnd.IntN(20)) * time.Millisecond
+		commands := make([]*exec.Cmd, stormCrowd)
+		for i := range commands {
+			if commands[i] = s.command(tick, length); pair && i%2 == 1 {
+				commands[i] = s.command(tick+1, length)
+			}
+		}
+		s.crowd(commands, s.rnd.IntN(2) == 0)
+		processes += len(commands)
+		for _, cmd := range commands {
+			if err := cmd.Wait(); err != nil && !pair {
+				t.Errorf("tick %d: %v", tick, err)
+			}
+		}
+		if !pair {
+			if said := s.hears(); said != "" {
+				t.Errorf("tick %d: %s", tick, said)
+			}
+			tick++
+			continue
+		}
+		s.hears() // who skips one says so
+		pairs[tick], pairs[tick+1] = true, true
+		tick += 2
+	}
+	took := time.Since(began)
+	decided, starts := s.reckon(tick)
+	skips := 0
+	for n, r := range decided {
+		_, ran := starts[n]
+		switch {
+		case pairs[n] && r.Skip == cronce.SkipOverlap:
+			skips++
+		case r.Outcome != cronce.Succeeded || !ran:
+			t.Errorf("tick %d: %+v", n, r)
+		}
+	}
+	if skips > len(pairs)/2 {
+		t.Errorf("of %d ticks in pairs %d were skipped", len(pairs), skips)
+	}
+	t.Logf("%d processes for %d ticks in %s; %d ticks in pairs, %d of them skipped", processes, tick-1, took.Round(time.Millisecond), len(pairs), skips)
+}
+
+// The same while guards, the commands they guard, both, and any others are
+// killed at any moment: each tick runs at most once, never do two runs live at
+// a time (the command of a killed guard included), each run of a killed guard
+// is found lost, once, and afterwards the job runs as ever.
+func TestRun_KilledCrowdRunsEachTickAtMostOnce(t *testing.T) {
+	s := newStorm(t)
+	began := time.Now()
+	rounds, processes := stormRounds(), 0
+	killed := map[int]map[int]bool{} // ticks to pids of guards
+	kills := map[string]int{}
+	for round := range rounds {
+		tick := round + 1
+		length := time.Duration(s.rnd.IntN(30)) * time.Millisecond
+		commands := make([]*exec.Cmd, stormCrowd)
+		for i := range commands {
+			commands[i] = s.command(tick, length)
+		}
+		s.crowd(commands, s.rnd.IntN(2) == 0)
+		processes += len(commands)
+		guards := map[int]*os.Process{}
+		for _, cmd := range commands {
+			guards[cmd.Process.Pid] = cmd.Process
+		}
+		killed[tick] = map[int]bool{}
+		over := make(chan struct{})
+		var killers sync.WaitGroup
+		// Some of them, whatever they are doing.
+		if s.rnd.IntN(2) == 0 {
+			for range 1 + s.rnd.IntN(8) {
+				victim := commands[s.rnd.IntN(len(commands))].Process
+				moment := time.Duration(s.rnd.Int64N(int64(60 * time.Millisecond)))
+				killed[tick][victim.Pid] = true
+				kills["any"]++
+				killers.Go(func() {
+					<-time.After(moment) // any will do
+					victim.Kill()
+				})
+			}
+		}
+		// The one that runs, its command, or both, within the work.
+		target := []string{"guard", "command", "both", ""}[s.rnd.IntN(4)]
+		moment := time.Duration(s.rnd.Int64N(int64(length + time.Millisecond)))
+		if target != "" {
+			killers.Go(func() {
+				m, ok := s.startOf(tick, over)
+				if !ok {
+					return
+				}
+				command, err := os.FindProcess(m.pid)
+				<-time.After(moment)
+				kills[target]++
+				// It may be gone, and the work have another parent.
+				if guard := guards[m.guard]; guard != nil && target != "command" {
+					killed[tick][m.guard] = true
+					guard.Kill()
+				}
+				if target != "guard" && err == nil {
+					command.Kill()
+				}
+			})
+		}
+		for _, cmd := range commands {
+			cmd.Wait()
+		}
+		close(over)
+		killers.Wait()
+		for len(s.started) > 0 {
+			<-s.started
+		}
+	}
+	took := time.Since(began)
+	decided, _ := s.reckon(rounds + 1)
+	outcomes := map[string]int{}
+	for tick, r := range decided {
+		outcomes[string(r.Outcome)+string(r.Skip)]++
+		switch {
+		case r.Outcome == cronce.Lost && !killed[tick][r.Holder.PID]:
+			t.Errorf("tick %d: run %s is lost, and its guard was not killed", tick, r.ID)
+		case r.Outcome == cronce.Failed && r.Signal != "SIGKILL":
+			t.Errorf("tick %d: %+v", tick, r)
+		}
+	}
+	if least := kills["guard"] / 2; outcomes["lost"] < least {
+		t.Errorf("%d runs are lost, at least %d were killed", outcomes["lost"], least)
+	}
+	t.Logf("%d processes for %d ticks in %s; killed %v; ended as %v", processes, rounds, took.Round(time.Millisecond), kills, outcomes)
+}
