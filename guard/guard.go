@@ -265,6 +265,9 @@ func (g *guarded) deliver(ctx context.Context, out *streams, r *cronce.Result) {
 			done = nil
 			end(cronce.Cancelled, context.Cause(ctx).Error())
 		case sig := <-g.c.Signals:
+			if r.ExitCode == 0 {
+				r.ExitCode = 128 + int(sig.(syscall.Signal))
+			}
 			end(cronce.Cancelled, "got "+SignalName(sig.(syscall.Signal)))
 		case <-limit.C:
 			if !waiting {

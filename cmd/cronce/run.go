@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -52,7 +53,11 @@ func runJob(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	s := in.decideAndRun(ctx, claim, stderr)
 	if in.statusFile != "" {
 		if err := writeStatus(in.statusFile, s); err != nil {
-			fmt.Fprintf(stderr, "cronce: --status-file: %v\n", err)
+			var path *fs.PathError
+			if errors.As(err, &path) {
+				err = path.Err // the path is a temporary one
+			}
+			newSay(stderr, in.format, in.level).Error(fmt.Sprintf("--status-file %s: %v", in.statusFile, err), "job", in.job.Name)
 		}
 	}
 	return s.Exit
@@ -95,7 +100,7 @@ func dueTick(s *schedule.Schedule, now time.Time) time.Time {
 func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, stderr io.Writer) report {
 	say := newSay(stderr, in.format, in.level).With("job", c.Job)
 	refuse := func(err error) report {
-		say.Error(err.Error())
+		say.Error(strings.TrimPrefix(err.Error(), fmt.Sprintf("job %q: ", c.Job))) // the line begins with it
 		return report{Job: c.Job, Decision: "none", Error: err.Error(), Exit: cli.Code(err)}
 	}
 	signals := catch()

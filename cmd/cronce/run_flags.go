@@ -43,8 +43,12 @@ func readRun(args []string) (*invocation, error) {
 	}
 	f.Func("tick", "", func(v string) (err error) {
 		in.tick, err = parseTime(v)
-		if err == nil && in.tick.Nanosecond() != 0 {
+		switch year := in.tick.UTC().Year(); {
+		case err != nil:
+		case in.tick.Nanosecond() != 0:
 			err = errors.New("a tick is a whole second")
+		case year < 1970 || year > 2199:
+			err = errors.New("a tick is from 1970 through 2199")
 		}
 		return err
 	})

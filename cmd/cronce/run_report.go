@@ -73,14 +73,15 @@ func (in *invocation) skipped(e *cronce.SkippedError, after time.Duration, say *
 }
 
 // leftBehind names the processes that keep the job of a run whose own work has
-// ended: those below its guard or, where that was killed, the one in its place.
+// ended: those below its guard or, where that was killed, the one that is found
+// in its place and those below it.
 func leftBehind(e *cronce.SkippedError) string {
 	if host, err := os.Hostname(); e.Run.Skip != cronce.SkipOrphans || err != nil || e.Holder.Holder.Host != host {
 		return ""
 	}
-	pids := []int{e.Holder.Holder.PID}
-	if comm(pids[0]) == "cronce" {
-		pids = guard.Descendants(pids[0])
+	pids := guard.Descendants(e.Holder.Holder.PID)
+	if comm(e.Holder.Holder.PID) != "cronce" {
+		pids = append([]int{e.Holder.Holder.PID}, pids...)
 	}
 	var names []string
 	for _, pid := range pids {

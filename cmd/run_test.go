@@ -1,0 +1,639 @@
+package cmd_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/guard"
+	"github.com/cronce/cronce/store/localstore"
+)
+
+// place is where a test has its store, files and gates.
+type place struct {
+	t          *testing.T
+	dir, store string
+}
+
+func newPlace(t *testing.T) *place {
+	dir := t.TempDir()
+	return &place{t, dir, filepath.Join(dir, "store")}
+}
+
+// gate makes a fifo: a command that reads from it waits until it is opened.
+func (p *place) gate(name string) string {
+	p.t.Helper()
+	path := filepath.Join(p.dir, name)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	return path
+}
+
+// open lets a command through its gate, as soon as it stands there.
+func (p *place) open(gate string) {
+	p.t.Helper()
+	if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// hear waits until the run says a line into a fifo, and returns that.
+func (r *cronceRun) hear(fifo string) string {
+	r.t.Helper()
+	// Open for writing too: a fifo that has no writer yet is not at its end.
+	f, err := os.OpenFile(fifo, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer f.Close()
+	heard := make(chan struct{})
+	defer close(heard)
+	go func() {
+		select {
+		case <-r.done:
+			f.SetReadDeadline(time.Now())
+		case <-heard:
+		}
+	}()
+	line, err := bufio.NewReader(f).ReadString('\n')
+	if err != nil {
+		r.t.Fatalf("it ended unheard: %q", r.said())
+	}
+	return strings.TrimSpace(line)
+}
+
+// tick names the tick of a minute long past.
+func tick(minute int) string {
+	return "--tick=" + cronce.Stamp(time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC))
+}
+
+// cronceRun is a `cronce run` that goes on.
+type cronceRun struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	pipe *os.File // of its output
+	out  *bufio.Reader
+	mu   sync.Mutex
+	errs string        // its stderr so far
+	more chan struct{} // closed and renewed with each piece of it
+	done chan struct{} // closed at its end
+	shut chan struct{} // closed when nobody has its stderr open
+}
+
+// start starts `cronce run` with these arguments.
+func (p *place) start(args ...string) *cronceRun {
+	p.t.Helper()
+	return p.startCommand(exec.Command(filepath.Join(bin, "cronce"), append([]string{"run"}, args...)...))
+}
+
+// shell starts a script in which $RUN is a cronce run.
+func (p *place) shell(script string, args ...string) *cronceRun {
+	p.t.Helper()
+	return p.startCommand(exec.Command("/bin/sh", append([]string{"-c", script, "sh"}, args...)...))
+}
+
+func (p *place) startCommand(cmd *exec.Cmd) *cronceRun {
+	p.t.Helper()
+	r, err := p.tryCommand(cmd, func() {})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return r
+}
+
+// tryCommand starts a command with the environment of the tests, after change.
+func (p *place) tryCommand(cmd *exec.Cmd, change func()) (*cronceRun, error) {
+	p.t.Helper()
+	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0", "CRONCE_STORE="+p.store, "RUN="+filepath.Join(bin, "cronce")+" run")
+	cmd.Dir = p.dir
+	// A session of its own: whether a person sits at the test must not matter.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	// Pipes of our own: those of package exec are closed under the reader.
+	out, outW := pipe(p.t)
+	errs, errsW := pipe(p.t)
+	cmd.Stdout, cmd.Stderr = outW, errsW
+	change()
+	err := cmd.Start()
+	outW.Close()
+	errsW.Close()
+	if err != nil {
+		out.Close()
+		errs.Close()
+		return nil, err
+	}
+	r := &cronceRun{t: p.t, cmd: cmd, pipe: out, out: bufio.NewReader(out), more: make(chan struct{}), done: make(chan struct{}), shut: make(chan struct{})}
+	go func() {
+		defer close(r.shut)
+		for buf := make([]byte, 4096); ; {
+			n, err := errs.Read(buf)
+			r.mu.Lock()
+			r.errs += string(buf[:n])
+			close(r.more)
+			r.more = make(chan struct{})
+			r.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		cmd.Wait()
+		close(r.done)
+	}()
+	p.t.Cleanup(func() {
+		for _, pid := range guard.Descendants(cmd.Process.Pid) {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		cmd.Process.Kill()
+		<-r.done
+		out.Close()
+		errs.Close()
+		<-r.shut
+	})
+	return r, nil
+}
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, w
+}
+
+// line reads the next line of its output: an event to wait for.
+func (r *cronceRun) line() string {
+	r.t.Helper()
+	line, err := r.out.ReadString('\n')
+	if err != nil {
+		r.t.Fatalf("the output ended at %q: %v\n%s", line, err, r.said())
+	}
+	return strings.TrimSpace(line)
+}
+
+// pid reads a line that is a process's id.
+func (r *cronceRun) pid() int {
+	r.t.Helper()
+	pid, err := strconv.Atoi(r.line())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return pid
+}
+
+func (r *cronceRun) said() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.errs
+}
+
+// await waits until it has said something on stderr.
+func (r *cronceRun) await(text string) {
+	r.t.Helper()
+	for {
+		r.mu.Lock()
+		has, more := strings.Contains(r.errs, text), r.more
+		r.mu.Unlock()
+		if has {
+			return
+		}
+		select {
+		case <-more:
+		case <-r.shut:
+			if !strings.Contains(r.said(), text) {
+				r.t.Fatalf("it ended without saying %q: %q", text, r.said())
+			}
+		}
+	}
+}
+
+func (r *cronceRun) signal(sig syscall.Signal) {
+	r.t.Helper()
+	if err := r.cmd.Process.Signal(sig); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// awaitEnd waits until a process that is no child of ours has ended.
+func awaitEnd(t *testing.T, pid int) {
+	t.Helper()
+	fd, _, errno := syscall.Syscall(434 /* pidfd_open */, uintptr(pid), 0, 0)
+	if errno == syscall.ESRCH {
+		return
+	}
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	defer syscall.Close(int(fd))
+	poll := struct {
+		fd              int32
+		events, revents int16
+	}{int32(fd), 1 /* POLLIN */, 0}
+	for {
+		n, _, errno := syscall.Syscall(syscall.SYS_POLL, uintptr(unsafe.Pointer(&poll)), 1, ^uintptr(0))
+		if errno == 0 && n == 1 {
+			return
+		}
+	}
+}
+
+// awaitCollected waits until a process has ended and its parent knows it. Of
+// the latter there is no event to wait for.
+func awaitCollected(t *testing.T, pid int) {
+	t.Helper()
+	for awaitEnd(t, pid); syscall.Kill(pid, 0) == nil; {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// ended is how a `cronce run` ended.
+type ended struct {
+	code     int
+	out, err string
+}
+
+// wait returns how it ended, and what was not read of its output.
+func (r *cronceRun) wait() ended {
+	r.t.Helper()
+	out, err := io.ReadAll(r.out)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	<-r.shut
+	<-r.done
+	code := r.cmd.ProcessState.ExitCode()
+	if w := r.cmd.ProcessState.Sys().(syscall.WaitStatus); w.Signaled() {
+		code = -int(w.Signal())
+	}
+	return ended{code, string(out), r.said()}
+}
+
+// run is start and wait.
+func (p *place) run(args ...string) ended { p.t.Helper(); return p.start(args...).wait() }
+
+// want fails the test unless it ended so, with all the words on stderr.
+func (e ended) want(t *testing.T, code int, out string, words ...string) {
+	t.Helper()
+	if e.code != code || e.out != out || !hasAll(e.err, words) || len(words) == 0 && e.err != "" {
+		t.Errorf("exit %d, stdout %q, stderr %q\nwant %d, %q, %q", e.code, e.out, e.err, code, out, words)
+	}
+}
+
+// oneLine fails the test unless cronce said exactly one line.
+func (e ended) oneLine(t *testing.T) {
+	t.Helper()
+	if strings.Count(e.err, "\n") != 1 || !strings.HasPrefix(e.err, "cronce: ") {
+		t.Errorf("not one line of cronce's: %q", e.err)
+	}
+}
+
+// last is the newest record.
+func (p *place) last() cronce.Run {
+	p.t.Helper()
+	runs := runsOf(p.t, p.store)
+	return runs[len(runs)-1]
+}
+
+// The command's exit code is the run's, as it is in a shell; the record says more.
+func TestRun_ExitCodes(t *testing.T) {
+	p := newPlace(t)
+	write(t, filepath.Join(p.dir, "text"), "text")
+	for name, text := range map[string]string{"plain": "echo \"$0 $1\"\n", "strange": "#!/no/such/interpreter\n", "binary": "\x7fELF\x00\x00\x00 of some other machine"} {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type row struct {
+		name    string
+		command []string
+		code    int
+		out     string
+		says    string // on stderr
+		want    cronce.Result
+	}
+	rows := []row{
+		{"success", []string{"true"}, 0, "", "", cronce.Result{Outcome: "succeeded"}},
+		{"failure", []string{"sh", "-c", "echo said; exit 3"}, 3, "said\n", "", cronce.Result{Outcome: "failed", Message: "exit 3"}},
+		{"own 75", []string{"sh", "-c", "exit 75"}, 75, "", "", cronce.Result{Outcome: "failed", Message: "exit 75"}},
+		{"own 127", []string{"sh", "-c", "exit 127"}, 127, "", "", cronce.Result{Outcome: "failed", Message: "exit 127"}},
+		{"not there", []string{"no-such-command"}, 127, "", "cannot start no-such-command: ", cronce.Result{Outcome: "failed"}},
+		{"no such file", []string{"./none"}, 127, "", "cannot start ./none: no such file", cronce.Result{Outcome: "failed"}},
+		{"not executable", []string{"./text"}, 126, "", "cannot start ./text: permission denied", cronce.Result{Outcome: "failed"}},
+		{"a folder", []string{"/"}, 126, "", "cannot start /: permission denied", cronce.Result{Outcome: "failed"}},
+		{"script without #!", []string{"./plain", "arg"}, 0, "./plain arg\n", "", cronce.Result{Outcome: "succeeded"}},
+		{"no interpreter", []string{"./strange"}, 127, "", "cannot start ./strange: the interpreter that it names is not there", cronce.Result{Outcome: "failed"}},
+		{"for another machine", []string{"./binary"}, 126, "", "cannot start ./binary: exec format error", cronce.Result{Outcome: "failed"}},
+	}
+	for _, sig := range []syscall.Signal{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 31, 34, 64} {
+		rows = append(rows, row{fmt.Sprintf("signal %d", sig), []string{"sh", "-c", fmt.Sprintf("ulimit -c 0; kill -%d $$", sig)}, 128 + int(sig), "",
+			"ended by " + guard.SignalName(sig), cronce.Result{Outcome: "failed", Signal: guard.SignalName(sig)}})
+	}
+	for _, c := range rows {
+		t.Run(c.name, func(t *testing.T) {
+			got := p.run(append([]string{"codes", "--"}, c.command...)...)
+			if c.says == "" {
+				got.want(t, c.code, c.out)
+			} else {
+				got.want(t, c.code, c.out, c.says)
+				got.oneLine(t)
+			}
+			r := p.last()
+			if r.Outcome != c.want.Outcome || r.ExitCode != c.code || r.Signal != c.want.Signal || c.want.Message != "" && r.Message != c.want.Message {
+				t.Errorf("on record: %+v", r.Result)
+			}
+		})
+	}
+}
+
+// A signal to cronce run goes to the command. How that ends it is its own
+// affair, and no failure.
+func TestRun_SignalsReachTheCommand(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+		for _, c := range []struct {
+			name, perl string
+			code       int
+			outcome    cronce.Outcome
+		}{
+			{"dies", `sleep`, 128 + int(sig), cronce.Cancelled},
+			{"obeys", `$SIG{$_} = sub { exit 9 } for qw(TERM INT HUP QUIT); print "up\n"; sleep`, 9, cronce.Cancelled},
+			{"ends well", `$SIG{$_} = sub { exit 0 } for qw(TERM INT HUP QUIT); print "up\n"; sleep`, 0, cronce.Succeeded},
+		} {
+			t.Run(guard.SignalName(sig)+" "+c.name, func(t *testing.T) {
+				p := newPlace(t)
+				r := p.start("signals", "--", "perl", "-e", `$| = 1; print "up\n"; `+c.perl)
+				r.line()
+				if c.name != "dies" {
+					r.line()
+				}
+				r.signal(sig)
+				r.wait().want(t, c.code, "")
+				if last := p.last(); last.Outcome != c.outcome || c.outcome == cronce.Cancelled && last.Message != "got "+guard.SignalName(sig) {
+					t.Errorf("on record: %+v", last.Result)
+				}
+			})
+		}
+	}
+}
+
+// At the timeout: TERM, after the grace KILL, and exit 124 either way.
+func TestRun_Timeout(t *testing.T) {
+	for _, c := range []struct{ name, script, signal string }{
+		{"obeys", `exec sleep 1000`, "SIGTERM"},
+		{"ignores TERM", `trap "" TERM; while :; do sleep 0.01; done`, "SIGKILL"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPlace(t)
+			got := p.run("--timeout=200ms", "--grace=100ms", "slow", "--", "sh", "-c", c.script)
+			got.want(t, 124, "", "cronce: slow: run ", "longer than its timeout of 200ms")
+			got.oneLine(t)
+			if r := p.last(); r.Outcome != cronce.TimedOut || r.Signal != c.signal {
+				t.Errorf("on record: %+v", r.Result)
+			}
+		})
+	}
+}
+
+// A run that failed is tried again as one run: same tick, same fence.
+func TestRun_Retries(t *testing.T) {
+	p := newPlace(t)
+	got := p.run(tick(0), "--retries=3", "--retry-delay=1ms", "again", "--",
+		"sh", "-c", `echo "$CRONCE_ATTEMPT $CRONCE_RUN_ID $CRONCE_FENCE $CRONCE_TICK"; [ $CRONCE_ATTEMPT = 3 ]`)
+	r := p.last()
+	want := ""
+	for n := 1; n <= 3; n++ {
+		want += fmt.Sprintf("%d %s %d 2026-01-01T00:00:00Z\n", n, r.ID, r.Fence)
+	}
+	got.want(t, 0, want, "attempt 1 of 4 failed (exit 1)", "attempt 2 of 4 failed (exit 1)")
+	if r.Outcome != cronce.Succeeded || r.Attempts != 3 || len(runsOf(t, p.store)) != 1 {
+		t.Errorf("on record: %+v", runsOf(t, p.store))
+	}
+
+	t.Run("in vain", func(t *testing.T) {
+		p := newPlace(t)
+		p.run("--retries=2", "--retry-delay=1ms", "again", "--", "sh", "-c", "exit $CRONCE_ATTEMPT").want(t, 3, "", "attempt 2 of 3")
+		if r := p.last(); r.Outcome != cronce.Failed || r.Attempts != 3 {
+			t.Errorf("on record: %+v", r)
+		}
+	})
+	t.Run("signal during the delay", func(t *testing.T) {
+		p := newPlace(t)
+		r := p.start("--retries=1", "--retry-delay=1h", "again", "--", "false")
+		r.await("the next one is in 1h0m0s")
+		r.signal(syscall.SIGTERM)
+		r.wait().want(t, 143, "", "attempt 1 of 2")
+		if r := p.last(); r.Outcome != cronce.Cancelled || r.Message != "got SIGTERM" {
+			t.Errorf("on record: %+v", r.Result)
+		}
+	})
+	t.Run("one timeout for all", func(t *testing.T) {
+		p := newPlace(t)
+		p.run("--retries=1", "--retry-delay=1h", "--timeout=30m", "again", "--", "false").
+			want(t, 1, "", "exit 1; no time is left for another attempt within its timeout of 30m0s")
+		p.run("--retries=1", "--retry-delay=1ms", "--timeout=1s", "again", "--", "sh", "-c", "[ $CRONCE_ATTEMPT = 2 ] || exit 1; exec sleep 1000").
+			want(t, 124, "", "longer than its timeout of 1s")
+	})
+	t.Run("left-overs of an attempt do not end the run", func(t *testing.T) {
+		p := newPlace(t)
+		up, left, main := p.gate("up"), p.gate("left"), p.gate("main")
+		r := p.start(tick(0), "--retries=1", "--retry-delay=1ms", "again", "--", "sh", "-c",
+			"if [ $CRONCE_ATTEMPT = 1 ]; then echo $$; (read x <"+left+") & exit 1; fi; echo up >"+up+"; read x <"+main)
+		awaitCollected(t, r.pid())
+		p.open(left)
+		r.hear(up)
+		// The second attempt is work, not what was left behind.
+		p.run(tick(1), "again", "--", "false").want(t, 0, "", "overlap: run "+runsOf(t, p.store)[0].ID)
+		p.open(main)
+		r.wait().want(t, 0, "", "attempt 1 of 2")
+	})
+}
+
+// It says once, while it runs, that it goes on for long.
+func TestRun_WarnAt(t *testing.T) {
+	p := newPlace(t)
+	gate := p.gate("gate")
+	r := p.start("--warn-at=50ms", "--retries=1", "--retry-delay=1ms", "long", "--", "sh", "-c", "read x <"+gate+"; exit 1")
+	r.await("cronce: long: it has been running for 50ms")
+	p.open(gate)
+	r.await("attempt 1 of 2")
+	p.open(gate)
+	got := r.wait()
+	if n := strings.Count(got.err, "it has been running"); n != 1 || got.code != 1 {
+		t.Errorf("exit %d, said %d times: %q", got.code, n, got.err)
+	}
+}
+
+// The command is told of its run, and nothing of a run around it.
+func TestRun_Environment(t *testing.T) {
+	p := newPlace(t)
+	show := `env | grep ^CRONCE_ | grep -v ^CRONCE_STORE | sort`
+	told := func(e ended) map[string]string {
+		m := map[string]string{}
+		for line := range strings.Lines(e.out) {
+			k, v, _ := strings.Cut(strings.TrimSpace(line), "=")
+			m[strings.TrimPrefix(k, "CRONCE_")] = v
+		}
+		return m
+	}
+	first := told(p.run(tick(0), "--timeout=1h", "env", "--", "sh", "-c", show))
+	r := p.last()
+	want := map[string]string{"JOB": "env", "RUN_ID": r.ID, "TICK": "2026-01-01T00:00:00Z", "FENCE": strconv.FormatInt(r.Fence, 10),
+		"ATTEMPT": "1", "DEADLINE": cronce.Stamp(r.Start.Add(time.Hour))}
+	if at, err := time.Parse(time.RFC3339, first["DEADLINE"]); err != nil || at.Sub(r.Start.Add(time.Hour)).Abs() > time.Minute {
+		t.Errorf("the deadline is %q for a start at %s", first["DEADLINE"], r.Start)
+	}
+	want["DEADLINE"] = first["DEADLINE"]
+	if fmt.Sprint(first) != fmt.Sprint(want) {
+		t.Errorf("got  %v\nwant %v", first, want)
+	}
+	// Within a run, and with perl, which sees a variable as the kernel gave it.
+	inner := told(p.run(tick(1), "--timeout=1h", "env", "--", "sh", "-c",
+		`$RUN inner -- perl -e 'open E, "/proc/self/environ"; $_ = join "", <E>; print map {"$_\n"} grep /^CRONCE_(?!STORE)/, split /\0/'`))
+	r = runsOf(t, p.store)[2]
+	want = map[string]string{"JOB": "inner", "RUN_ID": r.ID, "FENCE": strconv.FormatInt(r.Fence, 10), "ATTEMPT": "1"}
+	if fmt.Sprint(inner) != fmt.Sprint(want) {
+		t.Errorf("got  %v\nwant %v", inner, want)
+	}
+	third := told(p.run(tick(2), "env", "--", "sh", "-c", show))
+	if third["PREVIOUS_SUCCESS"] != "2026-01-01T00:01:00Z" {
+		t.Errorf("previous success: %v", third)
+	}
+	f1, _ := strconv.ParseInt(first["FENCE"], 10, 64)
+	f3, _ := strconv.ParseInt(third["FENCE"], 10, 64)
+	if f3 <= f1 || f1 == 0 {
+		t.Errorf("fences do not grow: %d, %d", f1, f3)
+	}
+}
+
+// What a process inherits reaches the command as it would without cronce.
+func TestRun_WhatIsInherited(t *testing.T) {
+	p := newPlace(t)
+	show := `grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status; umask; nice; ulimit -a; pwd; cat`
+	for _, c := range []struct{ name, before string }{
+		{"as it is", ``},
+		{"under nohup", `exec nohup`},
+		{"ignored INT", `trap "" INT; exec`},
+		{"blocked", `exec perl -e 'use POSIX qw(:signal_h); sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGUSR1, SIGUSR2)); exec @ARGV'`},
+		{"umask, nice, folder", `umask 027; cd /; exec nice -n 5`},
+		{"few files", `ulimit -n 32; exec`},
+		{"few files, hard limit kept", `ulimit -S -n 100; exec`},
+		{"no core, small stack", `ulimit -c 0; ulimit -s 1024; exec`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			script := c.before + ` "$@" <` + write(t, filepath.Join(p.dir, "input"), "the input") + " 2>&1"
+			without := p.shell(script, "sh", "-c", show).wait()
+			with := p.shell(script, append(strings.Fields(filepath.Join(bin, "cronce")+" run inherits --"), "sh", "-c", show)...).wait()
+			if without.code != 0 || !strings.Contains(without.out, "the input") {
+				t.Fatalf("nothing to compare with: %+v", without)
+			}
+			with.want(t, 0, without.out)
+		})
+	}
+}
+
+// The status file tells what was decided, and can do no harm to the run.
+func TestRun_StatusFile(t *testing.T) {
+	p := newPlace(t)
+	status := filepath.Join(p.dir, "status.json")
+	content := func() string {
+		t.Helper()
+		b, err := os.ReadFile(status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	has := func(words ...string) {
+		t.Helper()
+		if s := content(); !hasAll(s, words) || strings.Count(s, "\n") != 1 {
+			t.Errorf("status is %s, want %q in it", s, words)
+		}
+	}
+	p.run(tick(0), "--status-file", status, "told", "--", "sh", "-c", "exit 3").want(t, 3, "")
+	has(`"job":"told"`, `"decision":"run"`, `"outcome":"failed"`, `"exit":3`, `"tick":"2026-01-01T00:00:00Z"`, p.last().ID)
+	p.run(tick(0), "--status-file", status, "told", "--", "true").want(t, 75, "")
+	has(`"decision":"taken"`, `"outcome":"failed"`, `"exit":75`, p.last().ID)
+	gate := p.gate("gate")
+	r := p.start(tick(1), "told", "--", "sh", "-c", "echo up; read x <"+gate)
+	r.line()
+	p.run(tick(2), "--status-file", status, "told", "--", "true").want(t, 0, "", "skipped")
+	has(`"decision":"skip"`, `"skip":"overlap"`, `"held":"`+runsOf(t, p.store)[1].ID, `"exit":0`)
+	p.run(tick(1), "--status-file", status, "told", "--", "true").want(t, 0, "")
+	has(`"decision":"taken"`, `"exit":0`)
+	p.open(gate)
+	r.wait().want(t, 0, "")
+	p.run("--tick=2199-01-01T00:00:00Z", "--status-file", status, "told", "--", "true").want(t, 78, "", "ahead of the store's clock")
+	has(`"decision":"none"`, `"error":"job`, `"exit":78`)
+
+	t.Run("unwritable", func(t *testing.T) {
+		for _, path := range []string{"/no/such/folder/status", p.dir, "/dev/full", gate} {
+			p.run("--status-file", path, "told", "--", "sh", "-c", "exit 3").want(t, 3, "", "cronce: told: --status-file "+path+": ")
+		}
+	})
+	t.Run("no regular file", func(t *testing.T) {
+		got := p.run("--status-file", "/dev/stdout", "told", "--", "echo", "said")
+		if !strings.HasPrefix(got.out, "said\n"+`{"job":"told","decision":"run","run":{"id":"`+p.last().ID) || got.code != 0 || got.err != "" {
+			t.Errorf("%+v", got)
+		}
+		link := filepath.Join(p.dir, "link")
+		if err := os.Symlink(status, link); err != nil {
+			t.Fatal(err)
+		}
+		p.run("--status-file", link, "linked", "--", "true").want(t, 0, "")
+		has(`"job":"linked"`)
+		if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+			t.Errorf("the link was replaced: %v, %v", info, err)
+		}
+		if info, err := os.Stat("/dev/stdout"); err != nil || info.Mode().IsRegular() {
+			t.Errorf("/dev/stdout was replaced: %v, %v", info, err)
+		}
+	})
+	t.Run("full disk", func(t *testing.T) {
+		before := content()
+		unshare := "unshare -m"
+		if os.Getuid() != 0 {
+			unshare = "unshare -r -m"
+		}
+		got := p.shell(unshare + ` sh -c '
+			mkdir disk && mount -t tmpfs -o size=64k none disk && cp status.json disk/ && cat /dev/zero >disk/fill 2>/dev/null
+			$RUN --status-file disk/status.json told -- sh -c "exit 3"; code=$?
+			cat disk/status.json; ls -A disk; exit $code'`).wait()
+		got.want(t, 3, before+"fill\nstatus.json\n", "--status-file disk/status.json: ", "no space left")
+	})
+	// No pieces are left lying about.
+	names, err := filepath.Glob(filepath.Join(p.dir, ".*"))
+	if err != nil || len(names) > 0 {
+		t.Errorf("left over: %v, %v", names, err)
+	}
+}
+
+// A lease that is taken away ends the run, with a code of its own.
+func TestRun_LeaseTakenAway(t *testing.T) {
+	p := newPlace(t)
+	r := p.start("--retries=5", "--retry-delay=1ms", "revoked", "--", "sh", "-c", "echo up; exec sleep 1000")
+	r.line()
+	store, err := localstore.Open(localstore.Options{Dir: p.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Request(t.Context(), cronce.Request{Kind: cronce.Revoke, Job: "revoked"}); err != nil {
+		t.Fatal(err)
+	}
+	r.wait().want(t, 70, "", "as its lease was taken away")
+	if r := p.last(); r.Outcome != cronce.Cancelled && r.Outcome != cronce.Lost {
+		t.Errorf("on record: %+v", r)
+	}
+}
