@@ -70,6 +70,11 @@ func status(ctx context.Context, args []string, stdout io.Writer) error {
 // doing is what a job does now.
 func doing(s cronce.JobState, now time.Time) string {
 	switch {
+	case s.Problem != "":
+		return "refused: " + s.Problem
+	case len(s.Live) == 1 && s.Live[0].ID == "":
+		r := s.Live[0]
+		return fmt.Sprintf("held by pid %d on %s, a run that is not on record", r.Holder.PID, r.Holder.Host)
 	case len(s.Live) == 1:
 		r := s.Live[0]
 		return fmt.Sprintf("running for %s (pid %d on %s)", brief(now.Sub(r.Start)), r.Holder.PID, r.Holder.Host)

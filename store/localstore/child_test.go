@@ -35,7 +35,7 @@ var roles map[string]func(args []string) error
 
 func init() {
 	roles = map[string]func([]string) error{
-		"claimer": claimer, "holder": holder, "guard": guard, "wedged": wedged, "stopped": stopped,
+		"claimer": claimer, "holder": holder, "beside": beside, "guard": guard, "wedged": wedged, "stopped": stopped,
 	}
 }
 
@@ -144,12 +144,19 @@ func claimer(args []string) error {
 }
 
 // holder claims a tick and holds it until its input ends.
-func holder(args []string) error {
-	_, s, err := client(args[0])
+func holder(args []string) error { return hold(args[0], cronce.Overlap{}) }
+
+// beside is a holder that would let others run beside it.
+func beside(args []string) error { return hold(args[0], cronce.Overlap{Policy: cronce.OverlapAllow}) }
+
+func hold(dir string, overlap cronce.Overlap) error {
+	_, s, err := client(dir)
 	if err != nil {
 		return err
 	}
-	l, err := s.Claim(context.Background(), claimOf("job", tick(10)))
+	c := claimOf("job", tick(10))
+	c.Overlap = overlap
+	l, err := s.Claim(context.Background(), c)
 	if err != nil {
 		return err
 	}

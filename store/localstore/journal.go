@@ -31,6 +31,9 @@ type section struct {
 	fd   int // of the folder, locked
 	st   *state
 	held map[string]*tried // lock files looked at so far
+
+	began  changes // of the folders before this section, as this section knows
+	looked bool    // no lock of this job is held on a file that is not in the folder
 }
 
 // tried is a lock file as found in this section: locked by it, or by others.
@@ -61,15 +64,25 @@ func (d *driver) enter(ctx context.Context, job string, create bool, patience ti
 		}
 	}
 	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
-		return nil, &cronce.ConfigError{Store: d.dir, What: s.dir + " is not a folder", Cure: "move it away"}
+		return nil, notFolder(d.dir, s.dir)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s.st, err = s.load(d.take(job)); err != nil {
+	if s.began, err = s.changes(); err != nil {
 		s.leave()
 		return nil, err
 	}
+	st := d.take(job)
+	if st != nil && st.read != s.began {
+		st = nil // its files may have been replaced, by others with the same inode numbers
+	}
+	if s.st, err = s.load(st); err != nil {
+		s.st = nil
+		s.leave()
+		return nil, err
+	}
+	s.looked = s.st.seq > 0 && s.st.Seen == s.began
 	return s, nil
 }
 
@@ -80,6 +93,9 @@ func (d *driver) makeFolder(dir string) error {
 	for _, p := range []string{jobs, dir} {
 		err := syscall.Mkdir(p, 0o700)
 		if err == syscall.EEXIST {
+			if err := checkJobs(d.dir); err != nil {
+				return err
+			}
 			continue
 		}
 		if err != nil {
@@ -100,6 +116,7 @@ func (s *section) leave() {
 		}
 	}
 	if s.st != nil {
+		s.settled()
 		s.d.put(s.job, s.st)
 	}
 	unlock(s.fd)
@@ -175,6 +192,9 @@ func (j journal) readMore(st *state) (ok bool, err error) {
 		return false, err
 	}
 	recs, size, err := j.parse(path, b, !st.begun)
+	if err != nil && j.lenient && (st.begun || len(recs) > 0) {
+		st.damage, err = err, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -203,14 +223,14 @@ func (j journal) records(segment int) ([]record, error) {
 	return recs, err
 }
 
-// parse is parseLines with errors for people.
+// parse is parseLines with errors for people; what can be read comes with them.
 func (j journal) parse(path string, b []byte, whole bool) (recs []record, size int64, err error) {
 	recs, size, err = parseLines(b, whole)
 	switch {
-	case err == nil, j.lenient && errors.Is(err, errDamaged) && (!whole || len(recs) > 0):
+	case err == nil:
 		return recs, size, nil
 	case errors.Is(err, errDamaged):
-		return nil, 0, &cronce.ConfigError{Store: j.store, What: path + " is " + err.Error(),
+		return recs, size, &cronce.ConfigError{Store: j.store, What: path + " is " + err.Error(),
 			Cure: "that line may have been a decision: look at it, then mend or delete it"}
 	}
 	return nil, 0, &cronce.ConfigError{Store: j.store, What: path + ": " + err.Error(),
@@ -332,6 +352,18 @@ func (s *section) begin(recs []record) error {
 	now := s.d.now()
 	snap := s.st.next()
 	drop := s.expired(now, &snap)
+	path := s.path(st.seq)
+	fd, err := open(path, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	if s.looked {
+		// Now that the folder has its name.
+		if snap.Seen, err = s.settledAt(); err != nil {
+			return err
+		}
+	}
 	lines := append([]record{{Event: evSegment, At: now, Format: formatNumber, Segment: st.seq, Job: s.job, Snapshot: &snap}}, recs...)
 	var b bytes.Buffer
 	for _, r := range lines {
@@ -339,12 +371,6 @@ func (s *section) begin(recs []record) error {
 			return err
 		}
 	}
-	path := s.path(st.seq)
-	fd, err := open(path, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_TRUNC)
-	if err != nil {
-		return err
-	}
-	defer syscall.Close(fd)
 	if err = reserve(fd, 0, int64(b.Len())+s.room(recs)); err == nil {
 		err = writeAll(fd, b.Bytes())
 	}

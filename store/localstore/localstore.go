@@ -9,9 +9,11 @@ package localstore
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cronce/cronce"
@@ -67,7 +69,8 @@ func Open(o Options) (*cronce.Store, error) {
 
 // driver is the store as one process uses it.
 type driver struct {
-	dir       string
+	dir       string // its real path, as the kernel shows it for open files
+	named     string // as it was asked for
 	readOnly  bool
 	keepAge   time.Duration
 	keepBytes int64
@@ -83,7 +86,8 @@ type driver struct {
 	// settle is how long left-overs are given to go before they cost a tick: a
 	// process that is being ended, or has just told of the end, keeps its copy
 	// of the lock for a moment.
-	settle time.Duration
+	settle  time.Duration
+	flocked func() []openFile // looks through /proc
 
 	mu     sync.Mutex
 	states map[string]*state // as last read, by job; one goroutine at a time has it
@@ -110,9 +114,9 @@ func openDriver(o Options, h host) (*driver, error) {
 		return nil, err
 	}
 	d := &driver{
-		dir: p.dir, readOnly: o.ReadOnly, keepAge: o.KeepAge, keepBytes: o.KeepBytes,
+		dir: p.dir, named: p.dir, readOnly: o.ReadOnly, keepAge: o.KeepAge, keepBytes: o.KeepBytes,
 		clock: time.Now, fsync: fsync, segmentBytes: segmentBytes,
-		patience: 10 * time.Second, endPatience: time.Minute, waitForgotten: 10 * time.Second, grace: cronce.DefaultGrace, settle: 2 * time.Second,
+		patience: 10 * time.Second, endPatience: time.Minute, waitForgotten: 10 * time.Second, grace: cronce.DefaultGrace, settle: 2 * time.Second, flocked: flocked,
 		states: map[string]*state{}, leases: map[string]*leased{}, waits: map[string]*waiter{},
 	}
 	if d.keepAge == 0 {
@@ -128,6 +132,9 @@ func openDriver(o Options, h host) (*driver, error) {
 	} else if have, err := exists(p.dir); err != nil {
 		return nil, err
 	} else if !have {
+		if _, err := os.Lstat(p.dir); errors.Is(err, syscall.ENOTDIR) {
+			return nil, &cronce.ConfigError{Store: p.dir, What: "this is in no folder: " + err.Error(), Cure: "set CRONCE_STORE or --store to a folder"}
+		}
 		return d, nil
 	} else if err := h.checkFormat(p.dir, false); err != nil {
 		return nil, err

@@ -22,6 +22,9 @@ const (
 // numberedLock is the lock of one of several runs, under overlap=allow.
 func numberedLock(n int) string { return fmt.Sprintf("run.%03d.lock", n) }
 
+// isRunLock tells whether a file's name is of a lock that a run can have.
+func isRunLock(name string) bool { return name == jobLock || isNumberedLock(name) }
+
 // isNumberedLock tells whether a file's name is one of those.
 func isNumberedLock(name string) bool {
 	var n int
@@ -53,23 +56,25 @@ func unlock(fd int) {
 // lockFile opens and locks a lock file. errBusy: somebody holds it. The file
 // is looked at again once it is locked: had it been replaced meanwhile, the
 // lock would exclude nobody.
-func lockFile(path string) (fd int, id lockID, err error) {
+func lockFile(path string) (fd int, st syscall.Stat_t, err error) {
 	for {
 		fd, err := open(path, syscall.O_RDWR|syscall.O_CREAT)
 		if err != nil {
-			return -1, id, err
+			return -1, st, err
 		}
 		st, err := fstat(fd)
 		if err == nil {
-			id = lockID{Dev: uint64(st.Dev), Ino: st.Ino}
+			err = isFile(path, st)
+		}
+		if err == nil {
 			err = flock(fd)
 		}
 		if err != nil {
 			syscall.Close(fd)
-			return -1, id, err
+			return -1, st, err
 		}
 		if now, err := stat(path); err == nil && now.Dev == st.Dev && now.Ino == st.Ino {
-			return fd, id, nil
+			return fd, st, nil
 		}
 		unlock(fd)
 	}

@@ -51,7 +51,7 @@ func (h host) place(explicit string) (place, error) {
 		dir := strings.TrimPrefix(named, "file://")
 		if !strings.HasPrefix(dir, "/") {
 			return place{}, &cronce.ConfigError{Store: named, What: "this is not an absolute path",
-				Cure: "a local store needs one, as /srv/cronce; other stores are opened by cronced"}
+				Cure: "name the store by one, as /srv/cronce: cron starts jobs in another working directory than a shell does, and would find another store"}
 		}
 		if dir = strings.TrimRight(dir, "/"); dir == "" {
 			dir = "/"
@@ -159,7 +159,7 @@ func (h host) prepare(p place) error {
 		return refuse("cannot be used: "+err.Error(), "make the folder for this user, with mode 0700, or set CRONCE_STORE to another one")
 	}
 	if !info.IsDir() {
-		return refuse("this is not a folder", "move it away, or set CRONCE_STORE to another place")
+		return refuse("this is not a folder", "a store is a folder: set CRONCE_STORE or --store to one, or to a name that is free")
 	}
 	if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != h.uid {
 		return refuse(fmt.Sprintf("it belongs to user %d, this is user %d", owner, h.uid),
@@ -186,6 +186,26 @@ func (h host) prepare(p place) error {
 		return refuse("its file system is mounted read-only", "mount it writable, or set CRONCE_STORE to another folder")
 	}
 	return h.checkFormat(p.dir, true)
+}
+
+// notFolder is the refusal of what should be a folder of the store, and is not.
+// A symbolic link would do for the names in it, but the folder that it leads to
+// can be another one tomorrow, while runs go on.
+func notFolder(store, path string) error {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return &cronce.ConfigError{Store: store, What: path + " is a symbolic link",
+			Cure: "while no job runs, put the folder itself there; only the whole store may be one"}
+	}
+	return &cronce.ConfigError{Store: store, What: path + " is not a folder", Cure: "move it away"}
+}
+
+// checkJobs refuses a store whose jobs are somewhere else.
+func checkJobs(dir string) error {
+	jobs := dir + "/jobs"
+	if info, err := os.Lstat(jobs); err == nil && !info.IsDir() {
+		return notFolder(dir, jobs)
+	}
+	return nil
 }
 
 // make makes the store's folders. One that another process made meanwhile is
@@ -250,10 +270,20 @@ const (
 // checkFormat reads the store's format, and with init writes it into a new store.
 func (h host) checkFormat(dir string, init bool) error {
 	name := dir + "/format"
-	b, err := os.ReadFile(name)
+	if err := checkJobs(dir); err != nil {
+		return err
+	}
+	b, err := readFile(name)
+	var notFile *notFileError
 	switch {
 	case err == nil && string(b) == formatLine:
 		return nil
+	case errors.As(err, &notFile):
+		return diskError(dir, "", err)
+	case errors.Is(err, syscall.ELOOP):
+		return &cronce.ConfigError{Store: dir, What: name + " is a symbolic link", Cure: "put the file itself there"}
+	case errors.Is(err, syscall.ENOTDIR):
+		return notFolder(dir, dir)
 	case err == nil:
 		return &cronce.ConfigError{Store: dir, What: fmt.Sprintf("its format is %.80q, this program knows %q", b, formatLine),
 			Cure: "use the cronce that wrote it, or a newer one"}

@@ -65,28 +65,98 @@ func (p procID) gone() bool {
 // openFile is a descriptor of a process.
 type openFile struct{ pid, fd int }
 
-// findOpen looks through /proc for descriptors whose file match selects by the
-// path the kernel shows for it, " (deleted)" at its end where it has no name
-// any more. Processes of other users cannot be looked into, except by root.
-func findOpen(match func(path string) bool) []openFile {
+// flocked are the descriptors whose open file has a flock(2) on it: of every
+// process that inherited it, not of one that merely has the file open.
+// Processes of other users cannot be looked into, except by root.
+func flocked() []openFile {
 	var found []openFile
+	m := mounts{}
 	for _, name := range list("/proc") {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
-		dir := "/proc/" + name + "/fd"
-		for _, n := range list(dir) {
-			// The link is read first, as to stat a file on a dead network
-			// server would hang.
-			if path, err := os.Readlink(dir + "/" + n); err == nil && match(path) {
-				if fd, err := strconv.Atoi(n); err == nil {
-					found = append(found, openFile{pid, fd})
-				}
+		dir := "/proc/" + name
+		for _, n := range list(dir + "/fd") {
+			// Most descriptors are of no file. The link and fdinfo are read
+			// first: to stat a file on a dead network server would hang.
+			path, err := os.Readlink(dir + "/fd/" + n)
+			if err != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/") {
+				continue
+			}
+			fd, err := strconv.Atoi(n)
+			if err != nil {
+				continue
+			}
+			if dev := flockDevice(dir + "/fdinfo/" + n); dev != "" && !m.network(dir, dev) {
+				found = append(found, openFile{pid, fd})
 			}
 		}
 	}
 	return found
+}
+
+// flockDevice is the device of the file that an open file has a flock(2) on, in
+// hexadecimal, or nothing where it has none.
+func flockDevice(fdinfo string) string {
+	b, err := readFile(fdinfo)
+	if err != nil || !bytes.Contains(b, []byte("FLOCK")) {
+		return ""
+	}
+	for line := range bytes.Lines(b) {
+		// lock:	1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF
+		f := strings.Fields(string(line))
+		if len(f) < 7 || f[2] != "FLOCK" {
+			continue
+		}
+		if dev, _, ok := cutLast(f[6], ":"); ok {
+			return dev
+		}
+	}
+	return ""
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// mounts are the types of mounted file systems, by device as the kernel's list
+// of locks has it.
+type mounts map[string]string
+
+// network tells whether the device is of a network file system, so that
+// nothing of it may be touched. No store is on one.
+func (m mounts) network(proc, dev string) bool {
+	for _, of := range []string{"/proc/self", proc} {
+		if _, ok := m[dev]; ok {
+			break
+		}
+		b, _ := readFile(of + "/mountinfo")
+		for line := range bytes.Lines(b) {
+			before, after, ok := strings.Cut(string(line), " - ")
+			f, g := strings.Fields(before), strings.Fields(after)
+			if !ok || len(f) < 3 || len(g) == 0 {
+				continue
+			}
+			var major, minor uint32
+			if n, _ := fmt.Sscanf(f[2], "%d:%d", &major, &minor); n == 2 {
+				m[fmt.Sprintf("%02x:%02x", major, minor)] = g[0]
+			}
+		}
+	}
+	t := m[dev]
+	return networkTypes[strings.TrimRight(t, "0123456789")] || strings.HasPrefix(t, "fuse.") && !localFuse[t]
+}
+
+// networkTypes are file systems that wait for other hosts, without the number
+// of their version.
+var networkTypes = map[string]bool{
+	"nfs": true, "cifs": true, "smb": true, "smbfs": true, "ceph": true, "9p": true, "afs": true, "lustre": true, "coda": true,
+	"ncpfs": true, "ocfs": true, "gfs": true, "gpfs": true, "beegfs": true, "panfs": true,
 }
 
 // list is the names in a folder, none if it cannot be read.
@@ -107,47 +177,26 @@ func (o openFile) is(id lockID) bool {
 	return ok && mine.Dev == id.Dev && mine.Ino == id.Ino
 }
 
-// locks tells whether the open file behind the descriptor has a flock(2) on it:
-// true for every process that inherited it, false for one that merely has the
-// file open.
+// locks tells whether the open file behind the descriptor has a flock(2) on it.
 func (o openFile) locks() bool {
-	b, err := readFile(fmt.Sprintf("/proc/%d/fdinfo/%d", o.pid, o.fd))
-	return err == nil && bytes.Contains(b, []byte("FLOCK"))
+	return flockDevice(fmt.Sprintf("/proc/%d/fdinfo/%d", o.pid, o.fd)) != ""
 }
 
-// findHolders are the descriptors that keep the lock, also where its file has
-// been deleted since.
-func findHolders(id lockID) []openFile {
-	file := "/" + id.File
-	found := findOpen(func(path string) bool {
-		return strings.HasSuffix(strings.TrimSuffix(path, " (deleted)"), file)
-	})
-	return slices.DeleteFunc(found, func(o openFile) bool { return !o.is(id) || !o.locks() })
+// findHolders are the descriptors that keep the lock, whatever has become of its
+// file's name.
+func (d *driver) findHolders(id lockID) []openFile {
+	return slices.DeleteFunc(d.flocked(), func(o openFile) bool { return !o.is(id) })
 }
 
 // holders are the processes that hold the lock.
-func holders(id lockID) []int {
+func (d *driver) holders(id lockID) []int {
 	var pids []int
-	for _, o := range findHolders(id) {
+	for _, o := range d.findHolders(id) {
 		if !slices.Contains(pids, o.pid) {
 			pids = append(pids, o.pid)
 		}
 	}
 	return pids
-}
-
-// ghosts are the locks of a job that are held in a folder which has been
-// deleted from under their holders.
-func ghosts(dir string) []openFile {
-	found := findOpen(func(path string) bool {
-		name, ok := strings.CutPrefix(path, dir+"/")
-		if !ok {
-			return false
-		}
-		name, ok = strings.CutSuffix(name, " (deleted)")
-		return ok && (name == jobLock || isNumberedLock(name))
-	})
-	return slices.DeleteFunc(found, func(o openFile) bool { return !o.locks() })
 }
 
 // describeFlocker names the process that holds the lock on an open file.

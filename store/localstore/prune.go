@@ -6,6 +6,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/cronce/cronce"
 )
 
 // old is a segment that can be removed.
@@ -103,6 +105,10 @@ func (d *driver) Prune(ctx context.Context, job string, before time.Time) (int, 
 	total := 0
 	for _, j := range folders {
 		st, err := d.read(&j)
+		var refused *cronce.ConfigError
+		if errors.As(err, &refused) {
+			continue // Jobs says so
+		}
 		if err != nil {
 			return total, err
 		}

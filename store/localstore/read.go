@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"encoding/json"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -118,20 +118,18 @@ func (d *driver) Jobs(ctx context.Context, job string) ([]cronce.JobState, error
 		for _, o := range st.Open {
 			open = append(open, o.run(st.job, nil))
 		}
-		if (len(open) > 0 || d.disturbed(j, st)) && !d.readOnly {
+		now, err := j.changes()
+		if changed := err != nil || now != st.Seen; (len(open) > 0 || changed) && !d.readOnly {
 			// Somebody who is just deciding has done the same.
 			s, err := d.enter(ctx, st.job, false, 0)
 			if err == nil {
 				var lives []live
-				if lives, err = s.survey("", false); err == nil {
-					var strays []live
-					strays, err = s.strays(nil)
-					lives = append(lives, strays...)
-				}
-				if err == nil {
+				if lives, err = s.survey("", changed); err == nil {
 					open = nil
 					for _, l := range lives {
-						open = append(open, l.run)
+						if !l.leftover {
+							open = append(open, l.run)
+						}
 					}
 					st.snapshot = s.st.snapshot
 					st.Last = clone(st.Last) // the original goes on changing

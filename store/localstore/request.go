@@ -288,7 +288,7 @@ func (d *driver) signalHolders(ctx context.Context, job string, locks []lockID, 
 		if !slices.Contains(locks, l.lock) {
 			continue
 		}
-		found := findHolders(l.lock)
+		found := d.findHolders(l.lock)
 		if len(found) == 0 {
 			left = append(left, unseen) // or it ended just now; the next look tells
 		}

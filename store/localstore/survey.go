@@ -10,10 +10,11 @@ import (
 
 // live is a lock that somebody holds, with the run it was taken for.
 type live struct {
-	run     cronce.Run // without an ID where the journal knows no such run
-	lock    lockID
-	claimer int  // the process that claimed it, 0 if that is gone
-	orphans bool // the run, or its own process, has ended; others keep the lock
+	run      cronce.Run // without an ID where the journal knows no such run
+	lock     lockID
+	claimer  int  // the process that claimed it, 0 if that is gone
+	orphans  bool // the run, or its own process, has ended; others keep the lock
+	leftover bool // the run's end is on record
 }
 
 // try locks one of the job's lock files, or finds that it is held. Each is
@@ -22,13 +23,15 @@ func (s *section) try(name string) (*tried, error) {
 	if t := s.held[name]; t != nil {
 		return t, nil
 	}
-	fd, id, err := lockFile(s.dir + "/" + name)
+	fd, st, err := lockFile(s.dir + "/" + name)
 	if err != nil && err != errBusy {
 		return nil, err
 	}
-	id.File = name
-	t := &tried{fd: fd, id: id}
+	t := &tried{fd: fd, id: lockID{File: name, Dev: uint64(st.Dev), Ino: st.Ino}}
 	s.held[name] = t
+	if fd >= 0 && isRunLock(name) && st.Size != int64(len(s.label(name))) {
+		return t, s.mark(fd, name)
+	}
 	return t, nil
 }
 
@@ -42,7 +45,7 @@ func (s *section) survey(own string, all bool) ([]live, error) {
 	now := s.d.now()
 	known := map[lockID]bool{}
 	for _, o := range s.st.Open {
-		if o.Lock == nil || o.Lock.File != jobLock && !isNumberedLock(o.Lock.File) {
+		if o.Lock == nil || !isRunLock(o.Lock.File) {
 			lost = append(lost, o)
 			continue
 		}
@@ -54,7 +57,7 @@ func (s *section) survey(own string, all bool) ([]live, error) {
 		switch {
 		case t.id != *o.Lock:
 			// Somebody deleted the file. Whoever had it locked has its inode.
-			if pids := holders(*o.Lock); len(pids) > 0 {
+			if pids := s.d.holders(*o.Lock); len(pids) > 0 {
 				lives = append(lives, s.alive(o, pids))
 			} else {
 				lost, revoked = append(lost, o), append(revoked, o)
@@ -111,7 +114,7 @@ func (s *section) alive(o record, pids []int) live {
 	}
 	l.orphans = true
 	if pids == nil {
-		pids = holders(*o.Lock)
+		pids = s.d.holders(*o.Lock)
 	}
 	if len(pids) > 0 {
 		l.run.Holder.PID = pids[0]
@@ -120,7 +123,8 @@ func (s *section) alive(o record, pids []int) live {
 }
 
 // unknown finds locks that are held without a run on record that lives: by
-// what an ended run left behind, or by a run whose journal was deleted.
+// what an ended run left behind, or by a run whose journal was deleted, or all
+// of its folder.
 func (s *section) unknown(known map[lockID]bool) ([]live, error) {
 	var lives []live
 	names := []string{jobLock}
@@ -136,7 +140,7 @@ func (s *section) unknown(known map[lockID]bool) ([]live, error) {
 		if t.fd >= 0 || known[t.id] {
 			continue
 		}
-		pids := holders(t.id)
+		pids := s.d.holders(t.id)
 		if len(pids) == 0 {
 			// It may be free by now: a child that is just being started has
 			// copies of all descriptors until it execs.
@@ -150,7 +154,7 @@ func (s *section) unknown(known map[lockID]bool) ([]live, error) {
 		}
 		l := live{run: cronce.Run{Job: s.job}, lock: t.id}
 		if ran := s.st.Ran; ran != nil && ran.Lock != nil && *ran.Lock == t.id {
-			l.run, l.orphans = ran.run(s.job, nil), true
+			l.run, l.orphans, l.leftover = ran.run(s.job, nil), true, true
 		}
 		l.run.Holder.Host = hostname()
 		if len(pids) > 0 {
@@ -158,16 +162,8 @@ func (s *section) unknown(known map[lockID]bool) ([]live, error) {
 		}
 		lives = append(lives, l)
 	}
-	if s.st.seq == 0 {
-		// A new folder: or one in the place of a folder that was deleted while
-		// a run went on.
-		for _, o := range ghosts(s.dir) {
-			id, _ := o.id()
-			id.File = jobLock
-			lives = append(lives, live{lock: id, run: cronce.Run{Job: s.job, Holder: cronce.Holder{Host: hostname(), PID: o.pid}}})
-		}
-	}
-	return lives, nil
+	strays, err := s.strays(known)
+	return append(lives, strays...), err
 }
 
 func hostname() string {

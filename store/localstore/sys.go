@@ -23,21 +23,46 @@ func retry(f func() error) error {
 	}
 }
 
-// open opens a file close-on-exec and never through a symbolic link.
+// open opens a file close-on-exec and never through a symbolic link. It does
+// not wait for the other end of a pipe.
 func open(path string, flags int) (int, error) {
+	if flags&(syscall.O_DIRECTORY|syscall.O_RDWR) == 0 {
+		flags |= syscall.O_NONBLOCK // O_RDWR does not wait either, and goes to programs that may be surprised
+	}
 	fd := -1
 	err := retry(func() (err error) {
 		fd, err = syscall.Open(path, flags|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
 		return err
 	})
-	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: path, Err: err}
+	switch err {
+	case nil:
+		return fd, nil
+	case syscall.ENXIO, syscall.EISDIR:
+		return -1, &notFileError{path} // a pipe or socket; a folder
 	}
-	return fd, nil
+	return -1, &os.PathError{Op: "open", Path: path, Err: err}
+}
+
+// notFileError is something else in the place of a file: a folder, a pipe.
+type notFileError struct{ path string }
+
+func (e *notFileError) Error() string { return e.path + " is not a file" }
+
+// isFile refuses what is none; a pipe can be locked, and keeps nothing.
+func isFile(path string, st syscall.Stat_t) error {
+	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		return &notFileError{path}
+	}
+	return nil
 }
 
 func fstat(fd int) (st syscall.Stat_t, err error) {
 	err = retry(func() error { return syscall.Fstat(fd, &st) })
+	return st, err
+}
+
+func lstat(path string) (st syscall.Stat_t, err error) {
+	err = retry(func() error { return syscall.Lstat(path, &st) })
 	return st, err
 }
 
@@ -51,6 +76,10 @@ func readFrom(fd int, offset int64) ([]byte, error) {
 	st, err := fstat(fd)
 	if err != nil {
 		return nil, err
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		path, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		return nil, &notFileError{path}
 	}
 	buf := make([]byte, max(st.Size-offset, 0)+512)
 	n := 0
@@ -111,9 +140,13 @@ func fsync(fd int) error { return retry(func() error { return syscall.Fsync(fd) 
 
 // syncDir makes the names in a folder durable.
 func syncDir(dir string) error {
-	fd, err := open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY)
-	if err != nil {
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 		return err
+	})
+	if err != nil {
+		return &os.PathError{Op: "open", Path: dir, Err: err}
 	}
 	defer syscall.Close(fd)
 	return fsync(fd)
@@ -174,7 +207,10 @@ const notStarted = "the work was not started"
 func diskError(dir, consequence string, err error) error {
 	what := "it cannot be used now"
 	var errno syscall.Errno
+	var notFile *notFileError
 	switch {
+	case errors.As(err, &notFile):
+		return &cronce.ConfigError{Store: dir, What: notFile.Error(), Cure: "move it away"}
 	case !errors.As(err, &errno):
 		return err // an answer, or an error that says all itself
 	case errors.Is(err, syscall.ENOSPC):
