@@ -2,7 +2,6 @@ package localstore
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -135,13 +134,6 @@ func cutHolder(h cronce.Holder) cronce.Holder {
 	return h
 }
 
-// encode writes the record as a line.
-func (r record) encode(b *bytes.Buffer) error {
-	e := json.NewEncoder(b)
-	e.SetEscapeHTML(false) // people read it
-	return e.Encode(r)
-}
-
 // run is the run, or skip, that a start or skip record tells of, ended as end
 // says if it is not nil.
 func (r record) run(job string, end *record) cronce.Run {
@@ -174,6 +166,7 @@ var errDamaged = errors.New("damaged")
 // whole: b is a segment from its first line on, not a continuation. A segment
 // without a complete first line has no records; its size is 0.
 func parseLines(b []byte, whole bool) (recs []record, size int64, err error) {
+	recs = make([]record, 0, bytes.Count(b, []byte{'\n'}))
 	torn := false
 	for line := 1; len(b) > 0; line++ {
 		n := bytes.IndexByte(b, '\n') + 1
@@ -182,10 +175,11 @@ func parseLines(b []byte, whole bool) (recs []record, size int64, err error) {
 		}
 		text := bytes.TrimSpace(b[:n])
 		b = b[n:]
-		var r record
+		longer := recs[:len(recs)+1]
+		r := &longer[len(recs)]
 		switch {
 		case len(text) == 0:
-		case json.Unmarshal(text, &r) != nil || r.Event == "":
+		case r.decode(text) != nil || r.Event == "":
 			if len(bytes.TrimSpace(b)) == 0 && bytes.IndexByte(text, 0) >= 0 {
 				// A page that a power failure left unwritten, within the last line.
 				torn = true
@@ -199,7 +193,7 @@ func parseLines(b []byte, whole bool) (recs []record, size int64, err error) {
 		case whole && len(recs) == 0 && r.Format != formatNumber:
 			return nil, 0, fmt.Errorf("its format is %d, this program knows %d", r.Format, formatNumber)
 		default:
-			recs = append(recs, r)
+			recs = longer
 		}
 		if torn {
 			break

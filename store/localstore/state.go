@@ -62,7 +62,8 @@ func (s *state) apply(r record) {
 		s.Open = append(s.Open, r)
 		s.Fence = max(s.Fence, r.Fence)
 		if r.Lock != nil && r.Lock.File == jobLock {
-			s.Ran = &r
+			ran := r
+			s.Ran = &ran
 		} else if r.Lock != nil && isNumberedLock(r.Lock.File) {
 			s.locks[r.Lock.File] = true
 		}
@@ -90,7 +91,8 @@ func (s *state) apply(r record) {
 		if kept := s.runs[r.ID]; kept != nil {
 			*kept = run
 		} else if s.Last != nil && s.Last.ID == r.ID {
-			s.Last = &run
+			last := run
+			s.Last = &last
 		}
 		if run.Outcome == cronce.Succeeded {
 			success := run.Tick
