@@ -136,6 +136,8 @@ func openDriver(o Options, h host) (*driver, error) {
 			return nil, &cronce.ConfigError{Store: p.dir, What: "this is in no folder: " + err.Error(), Cure: "set CRONCE_STORE or --store to a folder"}
 		}
 		return d, nil
+	} else if info, err := os.Stat(p.dir); err == nil && !info.IsDir() {
+		return nil, notStore(p.dir)
 	} else if err := h.checkFormat(p.dir, false); err != nil {
 		return nil, err
 	}

@@ -159,7 +159,7 @@ func (h host) prepare(p place) error {
 		return refuse("cannot be used: "+err.Error(), "make the folder for this user, with mode 0700, or set CRONCE_STORE to another one")
 	}
 	if !info.IsDir() {
-		return refuse("this is not a folder", "a store is a folder: set CRONCE_STORE or --store to one, or to a name that is free")
+		return notStore(p.dir)
 	}
 	if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != h.uid {
 		return refuse(fmt.Sprintf("it belongs to user %d, this is user %d", owner, h.uid),
@@ -186,6 +186,11 @@ func (h host) prepare(p place) error {
 		return refuse("its file system is mounted read-only", "mount it writable, or set CRONCE_STORE to another folder")
 	}
 	return h.checkFormat(p.dir, true)
+}
+
+func notStore(dir string) error {
+	return &cronce.ConfigError{Store: dir, What: "this is not a folder",
+		Cure: "a store is a folder: set CRONCE_STORE or --store to one, or to a name that is free"}
 }
 
 // notFolder is the refusal of what should be a folder of the store, and is not.

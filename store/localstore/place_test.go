@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -239,6 +240,28 @@ func TestOpen_Refuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "format 2"},
+		"in a file": {func(t *testing.T, h *host, dir string) {
+			if err := os.RemoveAll(parent(dir)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(parent(dir), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "not a directory"},
+		"jobs elsewhere": {func(t *testing.T, h *host, dir string) {
+			if _, err := openDriver(Options{Dir: dir}, *h); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(t.TempDir(), dir+"/jobs"); err != nil {
+				t.Fatal(err)
+			}
+		}, "jobs is a symbolic link"},
+		"a pipe in place of the format": {func(t *testing.T, h *host, dir string) {
+			mkdir(t, dir)
+			if err := syscall.Mkfifo(dir+"/format", 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "format is not a file"},
 		"jobs without a format": {func(t *testing.T, h *host, dir string) { mkdir(t, dir+"/jobs") }, "format is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,6 +273,14 @@ func TestOpen_Refuses(t *testing.T) {
 			var config *cronce.ConfigError
 			if !errors.As(err, &config) || !strings.Contains(config.What, test.says) || config.Cure == "" {
 				t.Errorf("%v; want a *ConfigError that says %q, with a cure", err, test.says)
+			}
+			// Whoever only looks at it is told the same of what cannot be looked at.
+			switch name {
+			case "a file", "in a file", "jobs elsewhere", "a newer format", "a pipe in place of the format", "jobs without a format":
+				_, err := openDriver(Options{Dir: dir, ReadOnly: true}, h)
+				if !errors.As(err, &config) || !strings.Contains(config.What, test.says) || config.Cure == "" {
+					t.Errorf("to look at it: %v; want a *ConfigError that says %q, with a cure", err, test.says)
+				}
 			}
 		})
 	}
