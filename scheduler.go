@@ -37,6 +37,7 @@ type Scheduler struct {
 	mu        sync.Mutex
 	timetable Timetable
 	planned   map[string]*planned
+	offers    []func() // made before Run
 	runs      sync.WaitGroup
 	ctx       context.Context // Run's, once it is called
 	claims    *turnstile
@@ -231,6 +232,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.timetable.Missed = s.missed
 	s.claims, s.running = newTurnstile(claimsAtOnce), newTurnstile(s.MaxRunning)
 	all := slices.Collect(maps.Values(s.planned))
+	for _, offer := range s.offers {
+		s.runs.Go(offer)
+	}
+	s.offers = nil
 	s.mu.Unlock()
 	s.runs.Go(func() { s.begin(ctx, all) })
 	s.timetable.Run(ctx)
@@ -325,15 +330,23 @@ func (s *Scheduler) due(name string, tick time.Time) {
 }
 
 // Offer offers one tick of a job besides those of its schedule, under that run
-// id: the same id is never run twice. It returns at once; Run must have begun.
+// id: the same id is never run twice. It returns at once; before Run it is kept
+// for then.
 func (s *Scheduler) Offer(job string, tick time.Time, runID string) error {
-	p := s.plan(job)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.planned[job]
 	if p == nil {
 		return fmt.Errorf("there is no job %q", job)
 	}
-	s.runs.Go(func() {
+	offer := func() {
 		s.offer(Claim{RunID: runID, Job: job, Definition: p.definition, Tick: tick, Overlap: p.Job.Overlap, Holder: s.holder()}, p.Work)
-	})
+	}
+	if s.ctx == nil {
+		s.offers = append(s.offers, offer)
+	} else {
+		s.runs.Go(offer)
+	}
 	return nil
 }
 

@@ -128,7 +128,7 @@ func TestScheduler_CatchupOnlyWhatWasDue(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		want(run("*/5 * * * *", time.Minute)) // paused
 		request(cronce.Resume)
-		time.Sleep(4 * time.Minute)                 // :51, and :50 was after the resume
+		time.Sleep(4 * time.Minute)               // :51, and :50 was after the resume
 		want(run("*/5 * * * *", time.Minute), 50) // what passed since
 	})
 }

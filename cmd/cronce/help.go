@@ -17,6 +17,7 @@ const helpMain = `cronce - cron, once: no job runs twice for one scheduled time,
   cronce status [JOB]            what each job does now, did last and does next
   cronce runs [JOB]              what ran, what was skipped, and why
   cronce next EXPR               when a schedule is due
+  cronce demo crons|notices      what goes wrong without it, and does not with it
   cronce help COMMAND            more on a command; also: help crontab
   cronce version
 
@@ -24,6 +25,7 @@ Try it:  printf '@every 2s echo hello\n' >try.cron && cronce serve --crontab try
 `
 
 const helpServe = `usage: cronce serve --crontab FILE [--crontab FILE]... [--store DIR] [--strict]
+                    [--max-running N]
 
 Runs the jobs of crontabs, in place of cron. Every tick (scheduled time) of a
 job is claimed in the store before it is run, so that any number of serves on
@@ -35,10 +37,13 @@ is skipped, and both are on record ('cronce runs').
                    default: a folder of this user's own, see docs/local-store.md)
   --strict         refuse to start when a line of a crontab is wrong; otherwise
                    the good lines are served and the bad ones are named
+  --max-running N  at most N runs at once; ticks beyond wait, oldest first
 
 Commands run as 'SHELL -c COMMAND' with the environment of serve, changed by the
 crontab's own NAME=value lines; SHELL is /bin/sh unless the crontab says so.
-TERM, INT or HUP: starts no more runs and waits for those that go on; a second one
+A crontab that changes is loaded anew within two seconds, also on HUP; one that
+cannot be used is named, and what was served goes on.
+TERM or INT: starts no more runs and waits for those that go on; a second one
 ends them. Exit 0 after an orderly stop, 64 wrong usage, 66 a crontab that
 cannot be read, 69 the store cannot be reached, 78 wrong configuration.
 `
@@ -176,6 +181,7 @@ func help(args []string, stdout io.Writer) error {
 		"runs":     func() string { return helpRuns },
 		"status":   func() string { return helpStatus },
 		"crontab":  helpCrontab,
+		"demo":     func() string { return helpDemo },
 	}
 	text, ok := texts[args[0]]
 	if !ok {

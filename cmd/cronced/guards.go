@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,17 +18,15 @@ import (
 	"github.com/cronce/cronce/internal/build"
 	"github.com/cronce/cronce/internal/cli"
 	"github.com/cronce/cronce/internal/handover"
-	"github.com/cronce/cronce/schedule"
 )
 
 // guards start a guard process for every run of a job.
 type guards struct {
-	thin     *thin
-	store    *cronce.Store
-	dir      string // of the store, as --store gave it
-	job      *crontab.Job
-	schedule *schedule.Schedule // the job's
-	out      *lines
+	thin  *thin
+	store *cronce.Store
+	dir   string // of the store, as --store gave it
+	job   *crontab.Job
+	out   *lines
 }
 
 // thin is the other of our two programs, kept open: an upgrade that replaces
@@ -161,10 +161,18 @@ func (g *guards) task(l cronce.Lease) handover.Task {
 	dir, _ := lookup(env, "HOME")
 	return handover.Task{
 		Version: build.Version(), Store: g.dir, Lease: l,
-		Job: g.job.Job, Warning: g.job.Warning(g.schedule, l.Run.Tick),
+		Job: g.job.Job, Warning: g.warning(l),
 		Path: line.Shell(), Args: []string{filepath.Base(line.Shell()), "-c", line.Command},
 		Env: env, Dir: dir, Input: line.Stdin,
 	}
+}
+
+// warning is when the run is to say that it goes on for long.
+func (g *guards) warning(l cronce.Lease) time.Duration {
+	if s, err := g.job.Parse(); err == nil {
+		return g.job.Warning(s, l.Run.Tick)
+	}
+	return g.job.WarnAt // an @reboot line alone
 }
 
 // environment is serve's own, changed by the crontab.
@@ -173,4 +181,14 @@ func environment(line *crontab.Line) []string {
 	env := append([]string{"HOME=" + me.HomeDir, "LOGNAME=" + me.Username, "PATH=/usr/bin:/bin"}, os.Environ()...)
 	env = append(env, line.Env...)
 	return append(env, "SHELL="+line.Shell())
+}
+
+// lookup returns the variable's value; the last of two counts, as for a process.
+func lookup(env []string, name string) (value string, ok bool) {
+	for _, kv := range slices.Backward(env) {
+		if k, v, _ := strings.Cut(kv, "="); k == name {
+			return v, true
+		}
+	}
+	return "", false
 }

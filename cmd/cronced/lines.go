@@ -144,7 +144,11 @@ func (l *lines) report(e cronce.Event) {
 	l.track(e)
 	switch e.Kind {
 	case cronce.EventStarted:
-		l.say(e.Job, "started    tick %s  run %s", cronce.Stamp(e.Tick), e.Run.ID)
+		text := fmt.Sprintf("started    tick %s  run %s", cronce.Stamp(e.Tick), e.Run.ID)
+		if late := e.Run.Start.Sub(e.Tick); late >= time.Second {
+			text += fmt.Sprintf("  %s late", late.Round(time.Millisecond))
+		}
+		l.say(e.Job, "%s", text)
 	case cronce.EventEnded:
 		text := fmt.Sprintf("%-9s  after %s", e.Run.Outcome, e.Run.End.Sub(e.Run.Start).Round(time.Millisecond))
 		if e.Run.Message != "" {

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
-	"os/user"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,23 +19,41 @@ import (
 	"github.com/cronce/cronce/store/localstore"
 )
 
+// server is a serve at work.
+type server struct {
+	crontabs  watcher
+	strict    bool
+	dir       string // of the store, as --store gave it
+	store     *cronce.Store
+	thin      *thin
+	out       *lines
+	scheduler *cronce.Scheduler
+}
+
 // serve runs the jobs of crontabs until it is told to stop.
 func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f := cli.NewFlags("serve")
 	dir := cli.StoreFlag(f)
-	strict := f.Bool("strict", false, "")
-	var paths []string
-	f.Func("crontab", "", func(path string) error { paths = append(paths, path); return nil })
+	s := &server{}
+	f.BoolVar(&s.strict, "strict", false, "")
+	maxRunning := 0
+	f.Func("max-running", "", func(v string) (err error) {
+		if maxRunning, err = strconv.Atoi(v); err != nil || maxRunning < 1 {
+			return errors.New("a number from 1 on is expected")
+		}
+		return nil
+	})
+	f.Func("crontab", "", func(path string) error { s.crontabs.paths = append(s.crontabs.paths, path); return nil })
 	rest, err := f.Parse(args)
 	switch {
 	case err != nil:
 		return err
 	case len(rest) > 0:
 		return cli.Misuse("serve", "unexpected %q: crontabs are given as --crontab FILE", rest[0])
-	case len(paths) == 0:
+	case len(s.crontabs.paths) == 0:
 		return cli.Misuse("serve", "a crontab is needed, as in: cronce serve --crontab FILE")
 	}
-	jobs, problems, err := readCrontabs(paths)
+	jobs, problems, err := s.crontabs.read()
 	if err != nil {
 		return err
 	}
@@ -46,69 +61,34 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "cronce: %v\n", p)
 	}
 	switch {
-	case len(problems) > 0 && *strict:
+	case len(problems) > 0 && s.strict:
 		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s (--strict): nothing is served", count(len(problems), "problem"))}
 	case len(jobs) == 0:
-		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("there is no job to serve in %s", strings.Join(paths, ", "))}
+		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("there is no job to serve in %s", strings.Join(s.crontabs.paths, ", "))}
 	case len(problems) > 0:
 		fmt.Fprintf(stderr, "cronce: %s: serving the other %s all the same\n", count(len(problems), "problem"), count(len(jobs), "job"))
 	}
-	store, err := localstore.Open(localstore.Options{Dir: *dir})
-	if err != nil {
+	s.dir = *dir
+	if s.store, err = localstore.Open(localstore.Options{Dir: *dir}); err != nil {
 		return err
 	}
-	defer store.Close()
-	return serveJobs(ctx, store, *dir, jobs, paths, stdout)
-}
-
-// readCrontabs reads the jobs of all crontabs, and what is wrong in them. The
-// error is for a crontab that cannot be read at all.
-func readCrontabs(paths []string) (jobs []*crontab.Job, problems []error, err error) {
-	me := account()
-	places := map[string]string{} // job -> where it is
-	for _, path := range paths {
-		file, err := crontab.ParseFile(path, crontab.Options{})
-		if err != nil {
-			return nil, nil, cannotRead(path, err)
-		}
-		for _, e := range file.Errors {
-			problems = append(problems, e)
-		}
-		for _, job := range file.Jobs {
-			place := fmt.Sprintf("%s:%d", path, job.Lines[0].Number)
-			switch {
-			case places[job.Name] != "":
-				problems = append(problems, fmt.Errorf("%s: job %q is at %s already, so neither is served: give one of them another name", place, job.Name, places[job.Name]))
-				jobs = slices.DeleteFunc(jobs, func(j *crontab.Job) bool { return j.Name == job.Name })
-			case job.Schedule == "":
-				problems = append(problems, fmt.Errorf("%s: job %q: @reboot lines are not run by serve", place, job.Name))
-			case job.Lines[0].User != "" && job.Lines[0].User != me.Username:
-				problems = append(problems, fmt.Errorf("%s: job %q is to run as user %q, and this serve runs jobs only as %s", place, job.Name, job.Lines[0].User, me.Username))
-			default:
-				places[job.Name] = place
-				jobs = append(jobs, job)
-			}
-		}
+	defer s.store.Close()
+	if s.thin, err = openThin(); err != nil {
+		return err
 	}
-	return jobs, problems, nil
-}
-
-// cannotRead gives a crontab that cannot be read its exit code.
-func cannotRead(path string, err error) error {
-	var file *fs.PathError
-	if errors.As(err, &file) {
-		return &cli.ExitError{Code: cli.NoInput, Err: fmt.Errorf("crontab %s: %w", path, err)}
-	}
-	return &cli.ExitError{Code: cli.Config, Err: err}
+	defer s.thin.file.Close()
+	s.out = newLines(stdout)
+	defer s.out.close()
+	return s.run(ctx, jobs, maxRunning)
 }
 
 // sameSignal is how soon after the first signal a second one is no second
 // request: timeout(1) and some supervisors signal the process and its group.
 const sameSignal = 250 * time.Millisecond
 
-// serveJobs runs the jobs on the store. The first signal lets the runs end,
-// the second ends them.
-func serveJobs(ctx context.Context, store *cronce.Store, dir string, jobs []*crontab.Job, paths []string, stdout io.Writer) error {
+// run serves the jobs. HUP, or a change of the crontabs, loads them anew within
+// two seconds; the first TERM or INT lets the runs end, the second ends them.
+func (s *server) run(ctx context.Context, jobs []*crontab.Job, maxRunning int) error {
 	signals := make(chan os.Signal, 2)
 	// PIPE too: a reader of the output that goes away must not end the runs.
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
@@ -118,27 +98,29 @@ func serveJobs(ctx context.Context, store *cronce.Store, dir string, jobs []*cro
 	running, stopRuns := context.WithCancelCause(ctx)
 	defer stopRuns(nil)
 
-	out := newLines(stdout)
-	defer out.close()
-	s := &cronce.Scheduler{Store: store, Report: out.report, Via: "serve", BaseContext: running}
-	thin, err := openThin()
-	if err != nil {
-		return err
+	s.scheduler = &cronce.Scheduler{Store: s.store, Report: s.out.report, Via: "serve", BaseContext: running, MaxRunning: maxRunning}
+	if err := s.scheduler.Set(s.plans(jobs)); err != nil {
+		return &cli.ExitError{Code: cli.Config, Err: err}
 	}
-	defer thin.file.Close()
 	for _, job := range jobs {
-		g := &guards{thin: thin, store: store, dir: dir, job: job, out: out}
-		if g.schedule, err = job.Parse(); err == nil {
-			err = s.AddWork(job.Job, job.Slots, g.work)
-		}
-		if err != nil {
-			return &cli.ExitError{Code: cli.Config, Err: err}
+		if job.Reboot() {
+			tick, id, err := bootOf(job.Name)
+			if err == nil {
+				err = s.scheduler.Offer(job.Name, tick, id)
+			}
+			if err != nil {
+				s.out.say(job.Name, "NOT RUN    @reboot: %v", err)
+			}
 		}
 	}
-	out.say("serve", "cronce %s serves %s of %s, pid %d", build.Version(), count(len(jobs), "job"), strings.Join(paths, ", "), os.Getpid())
+	s.out.say("serve", "cronce %s serves %s of %s, pid %d", build.Version(), count(len(jobs), "job"), strings.Join(s.crontabs.paths, ", "), os.Getpid())
+	notify("READY=1")
 
 	done := make(chan error, 1)
-	go func() { done <- s.Run(offering) }()
+	go func() { done <- s.scheduler.Run(offering) }()
+	look := time.NewTicker(watchEvery)
+	defer look.Stop()
+	terminal := hasTerminal()
 	var asked time.Time
 	for {
 		select {
@@ -146,41 +128,81 @@ func serveJobs(ctx context.Context, store *cronce.Store, dir string, jobs []*cro
 			if ctx.Err() == nil && errors.Is(err, context.Canceled) {
 				err = nil // as asked
 			}
-			out.say("serve", "stopped")
+			s.out.say("serve", "stopped")
 			return err
+		case <-look.C:
+			if offering.Err() == nil && s.crontabs.changed() {
+				s.reload()
+			}
 		case sig := <-signals:
 			switch {
 			case sig == syscall.SIGPIPE:
+			case sig == syscall.SIGHUP && !(terminal && !hasTerminal()): // not a terminal that hung up
+				s.crontabs.served = nil // at the next look, if they are not being written then
 			case offering.Err() == nil:
 				asked = time.Now()
-				out.say("serve", "%s: no more runs are started; waiting for those that go on (again: they are ended): %s", sig, out.running())
+				s.out.say("serve", "%s: no more runs are started; waiting for those that go on (again: they are ended): %s", sig, s.out.running())
+				notify("STOPPING=1")
 				stopOffering()
 			case time.Since(asked) < sameSignal:
 			default:
-				out.say("serve", "%s again: the runs are ended", sig)
+				s.out.say("serve", "%s again: the runs are ended", sig)
 				stopRuns(fmt.Errorf("serve got %s twice", sig))
 			}
 		}
 	}
 }
 
-// lookup returns the variable's value; the last of two counts, as for a process.
-func lookup(env []string, name string) (value string, ok bool) {
-	for _, kv := range slices.Backward(env) {
-		if k, v, _ := strings.Cut(kv, "="); k == name {
-			return v, true
-		}
+// hasTerminal reports whether this process has a controlling terminal now.
+func hasTerminal() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
 	}
-	return "", false
+	tty.Close()
+	return true
 }
 
-// account is who this process runs as.
-func account() user.User {
-	u, err := user.Current()
-	if err != nil {
-		return user.User{Username: strconv.Itoa(os.Getuid()), HomeDir: "/"}
+// reload loads the crontabs anew. Where that cannot be, what was served goes on.
+func (s *server) reload() {
+	keep := func(format string, args ...any) {
+		s.out.say("serve", "NOT LOADED "+format+"; what was served goes on", args...)
 	}
-	return *u
+	jobs, problems, err := s.crontabs.read()
+	if err != nil {
+		keep("%v", err)
+		return
+	}
+	for _, p := range problems {
+		s.out.say("serve", "PROBLEM    %v", p)
+	}
+	switch path := s.crontabs.empty(); {
+	case path != "":
+		keep("%s is empty (a comment in it, and no job is served)", path)
+		return
+	case len(problems) > 0 && s.strict:
+		keep("%s (--strict)", count(len(problems), "problem"))
+		return
+	}
+	if err := s.scheduler.Set(s.plans(jobs)); err != nil {
+		keep("%v", err)
+		return
+	}
+	s.out.say("serve", "loaded     %s of %s", count(len(jobs), "job"), strings.Join(s.crontabs.paths, ", "))
+}
+
+// plans are the jobs with their guards.
+func (s *server) plans(jobs []*crontab.Job) []cronce.Plan {
+	var plans []cronce.Plan
+	for _, job := range jobs {
+		g := &guards{thin: s.thin, store: s.store, dir: s.dir, job: job, out: s.out}
+		plan := cronce.Plan{Job: job.Job, Work: g.work}
+		if job.Schedule != "" {
+			plan.Slots = job.Slots
+		}
+		plans = append(plans, plan)
+	}
+	return plans
 }
 
 func count(n int, what string) string {

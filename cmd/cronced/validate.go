@@ -35,11 +35,15 @@ func validate(args []string, stdout, stderr io.Writer) error {
 		fmt.Fprintln(tw, "JOB\tNEXT\tDEFINITION")
 	}
 	for _, job := range jobs {
-		s, err := job.Parse()
-		if err != nil {
-			return err
+		next := "@reboot"
+		if job.Schedule != "" {
+			s, err := job.Parse()
+			if err != nil {
+				return err
+			}
+			next = cronce.Stamp(s.Next(now))
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", job.Name, cronce.Stamp(s.Next(now)), job.Definition())
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", job.Name, next, job.Definition())
 	}
 	tw.Flush()
 	if err := out.Flush(); err != nil {
