@@ -30,7 +30,7 @@ func readRun(args []string) (*invocation, error) {
 	}
 	text("schedule", &in.job.Schedule)
 	for _, s := range cronce.Settings() {
-		if s.Key != "name" && s.Key != "seconds" {
+		if s.Key != "name" && s.Key != "seconds" && !s.Serve {
 			f.Func(s.Key, "", func(v string) error {
 				err := in.job.Set(s.Key, v)
 				var bad *cronce.SettingError
