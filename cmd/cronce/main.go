@@ -42,11 +42,11 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		return runJob(ctx, rest, stdout, stderr)
 	case "guard":
 		return cli.Fail(stderr, guardTask(ctx))
-	case "serve", "validate":
+	case "serve", "validate", "demo":
 		if slices.Contains(rest, "-h") || slices.Contains(rest, "--help") {
 			return cli.Fail(stderr, help([]string{name}, stdout))
 		}
 		return cli.Fail(stderr, execFull(args))
 	}
-	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are run, serve, validate, next, runs, status, help, version", name))
+	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are run, serve, validate, next, runs, status, demo, help, version", name))
 }

@@ -32,6 +32,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return cli.Fail(stderr, serve(ctx, rest, stdout, stderr))
 	case "validate":
 		return cli.Fail(stderr, validate(rest, stdout, stderr))
+	case "demo", "demo-server", "demo-batch":
+		return cli.Fail(stderr, demo(ctx, args, stdout))
 	case "version", "-V", "--version":
 		fmt.Fprintln(stdout, "cronced", build.Version())
 		return cli.OK
