@@ -54,6 +54,9 @@ func (in *invocation) verdict(ctx context.Context, store *cronce.Store, c cronce
 	if err != nil {
 		return "", err
 	}
+	if state.Problem != "" {
+		return "would be refused: " + state.Problem, nil
+	}
 	if !c.Tick.IsZero() {
 		runs, err := store.Runs(ctx, cronce.RunQuery{Job: c.Job})
 		if err != nil {

@@ -78,7 +78,29 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return out.Flush()
+	if err := out.Flush(); err != nil || *id != "" {
+		return err
+	}
+	return checkWhole(ctx, store, q.Job)
+}
+
+// checkWhole says what is wrong with the records of which the readable part has
+// been shown.
+func checkWhole(ctx context.Context, store *cronce.Store, job string) error {
+	states, err := store.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, s := range states {
+		if s.Problem != "" && (job == "" || s.Job == job) {
+			problems = append(problems, fmt.Errorf("job %q is refused, and this may not be all of it: %s", s.Job, s.Problem))
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return &cli.ExitError{Code: cli.Config, Err: errors.Join(problems...)}
 }
 
 // checkKnown names a job that the store has never seen.
