@@ -74,12 +74,3 @@ func next(args []string, stdout io.Writer) error {
 	}
 	return out.Flush()
 }
-
-// parseTime reads an instant as people type it.
-func parseTime(text string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return t, fmt.Errorf("%q is not a time as 2026-03-08T07:00:00Z or 2026-03-08T02:00:00-05:00", text)
-	}
-	return t, nil
-}

@@ -3,13 +3,11 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -44,7 +42,7 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 		}
 	}
 	if *since != "" {
-		if q.Since, err = parseSince(*since, time.Now()); err != nil {
+		if q.Since, err = cli.ParseSince(*since, time.Now()); err != nil {
 			return cli.Misuse("runs", "--since: %w", err)
 		}
 	}
@@ -58,7 +56,7 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	if len(list) == 0 {
-		if err := checkKnown(ctx, store, q.Job); err != nil {
+		if err := cli.CheckKnown(ctx, store, q.Job); err != nil {
 			return err
 		}
 		if *id != "" {
@@ -68,7 +66,7 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 	out := bufio.NewWriter(stdout)
 	switch {
 	case *asJSON:
-		err = writeJSON(out, list)
+		err = cli.WriteJSON(out, list)
 	case *id != "":
 		// A program gets the bytes; a terminal must not obey them.
 		writeRun(out, list[0], stdout == io.Writer(os.Stdout) && isTerminal(os.Stdout))
@@ -103,39 +101,6 @@ func checkWhole(ctx context.Context, store *cronce.Store, job string) error {
 	return &cli.ExitError{Code: cli.Config, Err: errors.Join(problems...)}
 }
 
-// checkKnown names a job that the store has never seen.
-func checkKnown(ctx context.Context, store *cronce.Store, job string) error {
-	if job == "" {
-		return nil
-	}
-	_, known, err := store.Job(ctx, job)
-	if err == nil && !known {
-		err = fmt.Errorf("there is no job %q in this store: 'cronce status' lists them", job)
-	}
-	return err
-}
-
-// parseSince reads a time, or how long ago it was.
-func parseSince(text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return now.Add(-d), nil
-	}
-	if t, err := parseTime(text); err == nil {
-		return t, nil
-	}
-	return time.Time{}, fmt.Errorf("%q is neither a time as 2026-03-08T07:00:00Z nor a duration as 36h", text)
-}
-
-func writeJSON[T any](w io.Writer, list []T) error {
-	enc := json.NewEncoder(w)
-	for _, x := range list {
-		if err := enc.Encode(x); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func writeRuns(w io.Writer, list []cronce.Run, now time.Time) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "START\tJOB\tTICK\tRESULT\tTOOK\tRUN\tNOTE")
@@ -145,7 +110,7 @@ func writeRuns(w io.Writer, list []cronce.Run, now time.Time) {
 			tick = "by hand"
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			cronce.Stamp(r.Start), r.Job, tick, result(r), took(r, now), r.ID, note(r))
+			cronce.Stamp(r.Start), r.Job, tick, cli.Outcome(r), cli.Took(r, now), r.ID, cli.Note(r))
 	}
 	tw.Flush()
 }
@@ -161,15 +126,15 @@ func writeRun(w io.Writer, r cronce.Run, readable bool) {
 	row("run", r.ID)
 	row("job", r.Job)
 	row("tick", cronce.Stamp(r.Tick))
-	row("result", result(r))
+	row("result", cli.Outcome(r))
 	row("start", cronce.Stamp(r.Start))
 	row("end", cronce.Stamp(r.End))
-	row("took", took(r, time.Now()))
+	row("took", cli.Took(r, time.Now()))
 	row("holder", fmt.Sprintf("pid %d on %s, %s by %s", r.Holder.PID, r.Holder.Host, r.Holder.Via, r.Holder.User))
 	if r.Fence > 0 {
 		row("fence", fmt.Sprint(r.Fence))
 	}
-	row("note", note(r))
+	row("note", cli.Note(r))
 	row("output", outputSize(r))
 	tw.Flush()
 	if len(r.Output) > 0 {
@@ -193,52 +158,7 @@ func outputSize(r cronce.Run) string {
 	return fmt.Sprintf("%d bytes", r.OutputBytes)
 }
 
-// result is how a run ended, in a word.
-func result(r cronce.Run) string {
-	switch {
-	case r.Skip != "":
-		return "skipped"
-	case r.Live():
-		return "running"
-	}
-	return string(r.Outcome)
-}
-
-// took is how long a run went on, or has so far.
-func took(r cronce.Run, now time.Time) string {
-	switch {
-	case r.Skip != "" || r.Outcome == cronce.Lost:
-		return "-"
-	case r.Live():
-		return brief(now.Sub(r.Start))
-	}
-	return brief(r.End.Sub(r.Start))
-}
-
-// note is what else there is to say of a run.
-func note(r cronce.Run) string {
-	switch {
-	case r.Held != "":
-		return fmt.Sprintf("%s: run %s held it", r.Skip, r.Held)
-	case r.Skip == cronce.SkipLate:
-		return fmt.Sprintf("late: offered %s after its tick", brief(r.Start.Sub(r.Tick)))
-	case r.Skip != "":
-		return string(r.Skip)
-	case r.Outcome == cronce.Lost && r.Message == "":
-		return "nobody is left who could say how it ended"
-	}
-	return strings.Join(strings.Fields(r.Message), " ")
-}
-
-// brief writes a duration with three digits or so.
-func brief(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0s"
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
-}
+// Said so often that they have short names.
+func result(r cronce.Run) string               { return cli.Outcome(r) }
+func brief(d time.Duration) string             { return cli.Brief(d) }
+func parseTime(text string) (time.Time, error) { return cli.ParseTime(text) }

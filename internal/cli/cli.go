@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -186,16 +187,10 @@ func SplitSubcommand(args []string) (name string, rest []string) {
 // OpenForReading opens a local store that must be there already, to look at
 // it. As the store's own user it can also see which runs still live.
 func OpenForReading(dir string) (*cronce.Store, error) {
-	place := dir
-	if place == "" {
-		var err error
-		if place, err = localstore.Place(); err != nil {
-			return nil, err
-		}
-	}
-	info, err := os.Stat(place)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &ExitError{NoInput, fmt.Errorf("there is no store at %s: the first serve or run makes it; another one is named by --store or CRONCE_STORE", place)}
+	info, err := there(dir)
+	var missing *ExitError
+	if errors.As(err, &missing) {
+		return nil, err
 	}
 	if err == nil && info.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
 		if store, err := localstore.Open(localstore.Options{Dir: dir}); err == nil {
@@ -203,6 +198,43 @@ func OpenForReading(dir string) (*cronce.Store, error) {
 		}
 	}
 	return localstore.Open(localstore.Options{Dir: dir, ReadOnly: true})
+}
+
+// OpenThere opens a local store that must be there already, to change something
+// in it.
+func OpenThere(dir string) (*cronce.Store, error) {
+	if _, err := there(dir); err != nil {
+		return nil, err
+	}
+	return localstore.Open(localstore.Options{Dir: dir})
+}
+
+// there looks at the store's folder. *ExitError: there is none.
+func there(dir string) (fs.FileInfo, error) {
+	place := dir
+	if place == "" {
+		var err error
+		if place, err = localstore.Place(); err != nil {
+			return nil, &ExitError{Code(err), err}
+		}
+	}
+	info, err := os.Stat(place)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &ExitError{NoInput, fmt.Errorf("there is no store at %s: the first serve or run makes it; another one is named by --store or CRONCE_STORE", place)}
+	}
+	return info, err
+}
+
+// CheckKnown names a job that the store has never seen.
+func CheckKnown(ctx context.Context, store *cronce.Store, job string) error {
+	if job == "" {
+		return nil
+	}
+	_, known, err := store.Job(ctx, job)
+	if err == nil && !known {
+		err = fmt.Errorf("there is no job %q in this store: 'cronce status' lists them", job)
+	}
+	return err
 }
 
 // Readable writes control characters as \x1b, tabs and line ends aside, so that

@@ -98,12 +98,38 @@ func (h host) init(uid, gid int) (string, error) {
 				Cure: "only one of them could know what has run: use that, or move it away while no job runs"}
 		}
 	}
+	if err := foreign(dir, uid); err != nil {
+		return "", err
+	}
 	err := h.make(place{dir, []string{h.shared, dir}})
 	if err == nil {
 		// Only now the user can enter it; the modes are from the start on.
 		err = os.Lchown(dir, uid, gid)
 	}
 	return dir, diskError(dir, "", err)
+}
+
+// foreign refuses to make somebody the owner of what is there already: of
+// anything but a folder of theirs, or an empty one of root's, as a call that was
+// interrupted leaves it.
+func foreign(dir string, uid int) error {
+	info, err := os.Lstat(dir)
+	if errors.Is(err, syscall.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return diskError(dir, "", err)
+	}
+	owner := int(info.Sys().(*syscall.Stat_t).Uid)
+	names, err := readDir(dir)
+	if err == nil && (owner == uid || owner == 0 && len(names) == 0) {
+		return nil
+	}
+	what := fmt.Sprintf("it is there already, and belongs to user %d", owner)
+	if err != nil {
+		what = "it is there already, and is not a folder"
+	}
+	return &cronce.ConfigError{Store: dir, What: what, Cure: "look at what it is, then move it away"}
 }
 
 // home is the user's home in the passwd file. The file is read as it is:
@@ -161,31 +187,42 @@ func (h host) prepare(p place) error {
 	if !info.IsDir() {
 		return notStore(p.dir)
 	}
+	if faults := h.faults(p.dir, info); len(faults) > 0 {
+		return faults[0]
+	}
+	return h.checkFormat(p.dir, true)
+}
+
+// faults are what keeps a folder from being a store of this user.
+func (h host) faults(dir string, info os.FileInfo) (all []error) {
+	refuse := func(what, cure string) {
+		all = append(all, &cronce.ConfigError{Store: dir, What: what, Cure: cure})
+	}
 	if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != h.uid {
-		return refuse(fmt.Sprintf("it belongs to user %d, this is user %d", owner, h.uid),
-			fmt.Sprintf("a store has one user: chown -R %d %s, or set CRONCE_STORE to another folder", h.uid, p.dir))
+		refuse(fmt.Sprintf("it belongs to user %d, this is user %d", owner, h.uid),
+			fmt.Sprintf("a store has one user: chown -R %d %s, or set CRONCE_STORE to another folder", h.uid, dir))
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return refuse(fmt.Sprintf("others can write to it (mode %04o)", info.Mode().Perm()), "chmod 0700 "+p.dir)
+		refuse(fmt.Sprintf("others can write to it (mode %04o)", info.Mode().Perm()), "chmod 0700 "+dir)
 	}
 	if info.Mode().Perm()&0o700 != 0o700 {
-		return refuse(fmt.Sprintf("its user cannot write to it (mode %04o)", info.Mode().Perm()), "chmod 0700 "+p.dir)
+		refuse(fmt.Sprintf("its user cannot write to it (mode %04o)", info.Mode().Perm()), "chmod 0700 "+dir)
 	}
-	if err := h.checkWay(p.dir); err != nil {
-		return err
+	if err := h.checkWay(dir); err != nil {
+		all = append(all, err)
 	}
-	kind, readOnly, err := h.statfs(p.dir)
+	kind, readOnly, err := h.statfs(dir)
 	if err != nil {
-		return &cronce.UnavailableError{Store: p.dir, Err: err}
+		return append(all, &cronce.UnavailableError{Store: dir, Err: err})
 	}
-	if name := networkName(kind, p.dir); name != "" {
-		return refuse("it is on "+name+", where a lock of one host does not reliably hold on another",
+	if name := networkName(kind, dir); name != "" {
+		refuse("it is on "+name+", where a lock of one host does not reliably hold on another",
 			"set CRONCE_STORE to a folder on a local disk; for a fleet use a shared store, as redis or postgres")
 	}
 	if readOnly {
-		return refuse("its file system is mounted read-only", "mount it writable, or set CRONCE_STORE to another folder")
+		refuse("its file system is mounted read-only", "mount it writable, or set CRONCE_STORE to another folder")
 	}
-	return h.checkFormat(p.dir, true)
+	return all
 }
 
 func notStore(dir string) error {

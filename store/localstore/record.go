@@ -47,6 +47,7 @@ type record struct {
 	Lock    *lockID           `json:"lock,omitempty"`
 	Proc    *procID           `json:"proc,omitempty"`
 	Orphans bool              `json:"orphans,omitempty"` // in a snapshot: evOrphans was seen
+	From    *procID           `json:"from,omitempty"`    // in a snapshot: the process before evHanded
 	Outcome cronce.Outcome    `json:"outcome,omitempty"`
 	Exit    int               `json:"exit,omitempty"`
 	Signal  string            `json:"signal,omitempty"`

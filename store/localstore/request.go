@@ -269,7 +269,9 @@ func (d *driver) endHolders(ctx context.Context, job string, locks []lockID) err
 var unseen openFile
 
 // signalHolders sends the signals to whoever holds the locks and returns them.
-// It does so in a section: no run that begins meanwhile can be hit.
+// It does so in a section: no run that begins meanwhile can be hit. Nor is a
+// process that hands its runs over, as serve does: that lets go of its copy of
+// the lock by itself, and has other runs.
 func (d *driver) signalHolders(ctx context.Context, job string, locks []lockID, work, claimer syscall.Signal) ([]openFile, error) {
 	s, err := d.enter(ctx, job, false, d.patience)
 	if err != nil {
@@ -297,6 +299,9 @@ func (d *driver) signalHolders(ctx context.Context, job string, locks []lockID, 
 				continue
 			}
 			left = append(left, o)
+			if s.handsOver(o.pid) {
+				continue
+			}
 			signal := work
 			if o.pid == l.claimer {
 				signal = claimer
@@ -308,4 +313,10 @@ func (d *driver) signalHolders(ctx context.Context, job string, locks []lockID, 
 		}
 	}
 	return left, nil
+}
+
+// handsOver tells whether that process claims runs of this job and gives them to
+// others.
+func (s *section) handsOver(pid int) bool {
+	return slices.ContainsFunc(s.st.givers, func(p procID) bool { return p.PID == pid && !p.gone() })
 }

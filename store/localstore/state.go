@@ -22,6 +22,7 @@ type state struct {
 	begun    bool                    // head is set
 	runs     map[string]*cronce.Run  // decided in the newest segment, by id
 	byTick   map[int64][]*cronce.Run // the same, by tick
+	givers   []procID                // that handed runs over to others
 	locks    map[string]bool         // names of numbered lock files
 }
 
@@ -47,6 +48,9 @@ func (s *state) apply(r record) {
 		s.begun, s.head = true, *r.Snapshot
 		s.snapshot = s.head
 		s.Open = slices.Clone(s.Open)
+		for _, o := range s.Open {
+			s.gives(o.From)
+		}
 		if r.At.After(s.Until) {
 			s.Until = r.At
 		}
@@ -76,6 +80,10 @@ func (s *state) apply(r record) {
 		if r.Event == evOrphans {
 			o.Orphans = true
 			return
+		}
+		if o.From == nil {
+			o.From = o.Proc
+			s.gives(o.From)
 		}
 		o.Holder, o.Proc = r.Holder, r.Proc
 		if run := s.runs[r.ID]; run != nil {
@@ -117,6 +125,13 @@ func (s *state) apply(r record) {
 		if r.Seen != nil {
 			s.Seen = *r.Seen
 		}
+	}
+}
+
+// gives notes a process that has handed a run over.
+func (s *state) gives(p *procID) {
+	if p != nil && !slices.Contains(s.givers, *p) {
+		s.givers = append(s.givers, *p)
 	}
 }
 
