@@ -265,7 +265,7 @@ On record: %d succeeded, %d lost.
 With cronce each server offers each tick to one store, which decides it once: the
 first to ask runs it, and the others are told that it is taken. The killed one held the
 job; the kernel freed its lock, so the next tick ran elsewhere, on time. Its own run is
-on record as lost, and is not repeated: its update had been sent.
+on record as lost, and is not repeated: cronce cannot know how far it had come.
 
 Read next: docs/guarantees.md, what is promised and what is not; for a program of
 yours: go doc github.com/cronce/cronce Scheduler. The other night: cronce demo notices

@@ -356,9 +356,9 @@ func (n *notices) sum() error {
 What 'cronce runs notices' shows:
 
 %s
-Without cronce the copies read the same rows, since none was marked yet, and every run
-exited 0: nothing told of the duplicates. With cronce the batch never overlaps itself;
-the skipped hours name the run that was in the way, and their rows went out later, once.
+Without cronce each copy read rows that another was still at, and every run exited 0:
+nothing told of the duplicates. With cronce the batch never overlaps itself; the skipped
+hours name the run that was in the way, and their rows went out later, once.
 
 Read next: docs/run.md, one line in front of a command of cron; docs/guarantees.md, what
 is promised and what is not. The other night: cronce demo crons
