@@ -59,6 +59,7 @@ func (r *record) fields(l *line) {
 		r.Orphans = true
 		l.expect(`true`)
 	}
+	pointer(l, "from", &r.From, (*procID).fields)
 	text(l, "outcome", &r.Outcome, ifSet)
 	number(l, "exit", &r.Exit, ifSet)
 	text(l, "signal", &r.Signal, ifSet)
