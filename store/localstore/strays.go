@@ -33,16 +33,30 @@ func (s *section) label(name string) []byte {
 	if s.d.named != s.d.dir {
 		l.Named = s.d.named
 	}
-	b, err := json.Marshal(l)
-	if err != nil {
-		return nil // of strings; it cannot be
+	out := &line{writing: true}
+	if object(out, &l, (*label).fields); !out.foreign {
+		return append(out.out, '\n')
 	}
-	return append(b, '\n')
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.Encode(l) // of strings, into memory
+	return b.Bytes()
+}
+
+func (l *label) fields(out *line) {
+	text(out, "lock", &l.Lock, always)
+	text(out, "job", &l.Job, always)
+	text(out, "store", &l.Store, always)
+	text(out, "named", &l.Named, ifSet)
 }
 
 // mine tells whether the label is of a lock of this job and store.
 func (s *section) mine(l label) bool {
-	here := func(dir string) bool { return dir != "" && (dir == s.d.dir || dir == s.d.named) }
+	// A path that is not UTF-8 is written as JSON can have it.
+	here := func(dir string) bool {
+		return dir != "" && (dir == string([]rune(s.d.dir)) || dir == string([]rune(s.d.named)))
+	}
 	return l.Job == s.job && isRunLock(l.Lock) && (here(l.Store) || here(l.Named))
 }
 

@@ -1,6 +1,7 @@
 package localstore
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"github.com/cronce/cronce"
 )
 
-// inFolder runs a shell's commands in a store, as people do to "clean up".
+// inStore runs a shell's commands in a store, as people do to "clean up".
 func inStore(t *testing.T, dir string, harm string) {
 	t.Helper()
 	old := filepath.Dir(dir)
@@ -251,5 +252,44 @@ func TestJobs_ShowsTheHolderOfAnotherFolder(t *testing.T) {
 	jobs, err := d.Jobs(t.Context(), "")
 	if err != nil || len(jobs) != 1 || len(jobs[0].Live) != 1 || jobs[0].Live[0].Holder.PID != c.pid() {
 		t.Errorf("jobs %+v, %v; want pid %d", jobs, err, c.pid())
+	}
+}
+
+// What a lock file says of itself can be read with jq, and is read back as it
+// was, whatever the job's name.
+func TestLabel(t *testing.T) {
+	for _, job := range []string{"job", `a "b" <c> & \d`, "nächtlich"} {
+		d := newDriver(t, t.TempDir()+"/store")
+		d.named = "/srv/link"
+		mustFinish(t, d, mustClaim(t, d, claimOf(job, tick(9))))
+		b, err := os.ReadFile(d.folder(job) + "/" + jobLock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var l label
+		if err := json.Unmarshal(b, &l); err != nil || l != (label{jobLock, job, d.dir, "/srv/link"}) {
+			t.Errorf("%s is read as %+v, %v", b, l, err)
+		}
+		if job == "job" && string(b) != `{"lock":"job.lock","job":"job","store":"`+d.dir+`","named":"/srv/link"}`+"\n" {
+			t.Errorf("it is %s", b)
+		}
+		mustFinish(t, d, mustClaim(t, d, claimOf(job, tick(8))))
+		if again, _ := os.ReadFile(d.folder(job) + "/" + jobLock); string(again) != string(b) {
+			t.Errorf("the next claim made it %s", again)
+		}
+	}
+}
+
+// A path need not be UTF-8.
+func TestClaim_MovedFolderOfAStrangelyNamedStore(t *testing.T) {
+	dir := t.TempDir() + "/st\xff\xfeore \n"
+	c := start(t, "holder", dir)
+	c.read()
+	d := newDriver(t, dir)
+	if err := os.Rename(d.folder("job"), d.dir+"/away"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		answerAs[*cronce.SkippedError](t, d, claimOf("job", tick(9-i)))
 	}
 }
