@@ -69,9 +69,6 @@ func Run(ctx context.Context, c Command) cronce.Result {
 	}
 	// A reader of our output that goes away must not end us.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	ends := make(chan os.Signal, 1)
-	signal.Notify(ends, syscall.SIGCHLD)
-	defer signal.Stop(ends)
 	out, err := newStreams(c)
 	if err != nil {
 		return cronce.Result{Outcome: cronce.Failed, ExitCode: 126, Message: err.Error()}
@@ -86,7 +83,7 @@ func Run(ctx context.Context, c Command) cronce.Result {
 		c.Began = SinceBoot()
 	}
 	g := &guarded{c: c, pid: pid}
-	r := g.watch(ctx, ends)
+	r := g.watch(ctx)
 	g.deliver(ctx, out, &r)
 	r.Output, r.OutputBytes = out.tail.bytes()
 	return r
@@ -142,6 +139,26 @@ type guarded struct {
 	status syscall.WaitStatus
 }
 
+// ends is closed when the next child has ended and is to be collected. Only the
+// command counts where what it leaves behind does not. SIGCHLD would tell it
+// too, but to ask package os/signal for that takes longer.
+func (g *guarded) ends() <-chan struct{} {
+	const anyChild, oneChild = 0, 1 // P_ALL and P_PID of waitid(2)
+	which, pid := anyChild, 0
+	if g.c.Orphans == cronce.OrphansLeave {
+		which, pid = oneChild, g.pid
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		errno := syscall.EINTR
+		for errno == syscall.EINTR {
+			_, _, errno = syscall.Syscall6(syscall.SYS_WAITID, uintptr(which), uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		}
+	}()
+	return ended
+}
+
 // reap collects the command and every descendant that was left to us, as far
 // as they have ended.
 func (g *guarded) reap() {
@@ -165,15 +182,15 @@ func (g *guarded) reap() {
 // the machine sleeps, the clock that deadlines are on does not.
 const lookEvery = time.Second
 
-// watch sees the command through to its end. ends tells that a child may have
-// ended.
-func (g *guarded) watch(ctx context.Context, ends <-chan os.Signal) cronce.Result {
+// watch sees the command through to its end.
+func (g *guarded) watch(ctx context.Context) cronce.Result {
 	var (
 		why       cronce.Result // why we ended it, if we did
 		kill      time.Duration // when KILL is due, on SinceBoot
 		orphaned  bool          // the command has ended and what it left goes on
 		forwarded syscall.Signal
 		done      = ctx.Done()
+		ends      = g.ends()
 		look      = time.NewTimer(0)
 	)
 	defer look.Stop()
@@ -211,6 +228,7 @@ func (g *guarded) watch(ctx context.Context, ends <-chan os.Signal) cronce.Resul
 			g.forward(forwarded)
 		case <-ends:
 			g.reap()
+			ends = nil
 		}
 		switch {
 		case g.alone, g.ended && g.c.Orphans == cronce.OrphansLeave:
@@ -223,6 +241,9 @@ func (g *guarded) watch(ctx context.Context, ends <-chan os.Signal) cronce.Resul
 			if g.c.Orphans == cronce.OrphansKill {
 				end("", "")
 			}
+		}
+		if ends == nil {
+			ends = g.ends()
 		}
 	}
 }

@@ -37,7 +37,7 @@ type source struct {
 func newStreams(c Command) (*streams, error) {
 	s := &streams{child: [3]*os.File{c.Stdin, c.Stdout, c.Stderr}}
 	if c.Stdin == nil && c.Input != "" {
-		r, w, err := os.Pipe()
+		r, w, err := pipe(1)
 		if err != nil {
 			return nil, fmt.Errorf("a pipe for the command's input: %w", err)
 		}
@@ -50,7 +50,7 @@ func newStreams(c Command) (*streams, error) {
 				s.child[2] = s.child[1] // one pipe keeps the order
 				break
 			}
-			r, w, err := os.Pipe()
+			r, w, err := pipe(0)
 			if err != nil {
 				return nil, fmt.Errorf("a pipe for the command's output: %w", err)
 			}
@@ -71,6 +71,22 @@ func newStreams(c Command) (*streams, error) {
 		s.ours = append(s.ours, null)
 	}
 	return s, nil
+}
+
+// pipe returns a pipe of which that end is ours. os.Pipe hands both to the
+// network poller, which takes time; the command gets its end as it is anyway.
+func pipe(ours int) (r, w *os.File, err error) {
+	var fd [2]int
+	if err := syscall.Pipe2(fd[:], syscall.O_CLOEXEC); err != nil {
+		return nil, nil, os.NewSyscallError("pipe2", err)
+	}
+	// os.NewFile lets the poller have what does not block.
+	if err := syscall.SetNonblock(fd[ours], true); err != nil {
+		syscall.Close(fd[0])
+		syscall.Close(fd[1])
+		return nil, nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd[0]), "|0"), os.NewFile(uintptr(fd[1]), "|1"), nil
 }
 
 // sameFile reports whether two streams go to one place.
@@ -107,14 +123,20 @@ func (s *streams) copy(input string) {
 	}
 }
 
+// maxPiece is how much output is passed on at once.
+const maxPiece = 32 << 10
+
 // pass copies one stream until its end, or until drain says that nobody is
 // left to write to it.
 func (s *streams) pass(src *source) {
 	defer src.from.Close()
-	buf := make([]byte, 32<<10)
+	buf := make([]byte, 4<<10) // most commands print less, and each page of it takes time
 	for {
 		n, err := src.from.Read(buf)
 		s.passed(src, buf[:n])
+		if n == len(buf) && n < maxPiece {
+			buf = make([]byte, 2*n)
+		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			break
 		}
