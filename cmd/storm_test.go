@@ -20,35 +20,175 @@ import (
 	"github.com/cronce/cronce/internal/testenv"
 )
 
-// A storm is many processes that all want to run one job.
-type storm struct {
+// Marks are what the work of a job says of itself, in the order in which it
+// comes.
+type marks struct {
 	*testing.T
-	rnd        *rand.Rand
-	dir, store string
-	said       *os.File  // what the processes say
-	first      time.Time // tick
-	started    chan mark
-
-	mu    sync.Mutex
-	marks []mark
-	ended chan struct{} // all marks have been read
+	fifo, busy string
+	started    chan mark // those of them that say start
+	ended      chan struct{}
+	all        []mark // once ended
 }
 
-// A mark is what the work says of itself, in the order in which it came.
+// A mark is one of them.
 type mark struct {
 	word, run  string
-	tick       int
+	tick       time.Time
 	pid, guard int
 }
 
-// stormWork leaves its marks. It holds a lock while it or a child of it lives,
+// markedWork leaves its marks. It holds a lock while it or a child of it lives,
 // so that a second run beside it would be seen whatever was killed.
-const stormWork = `mark() { echo "$1 $CRONCE_TICK $CRONCE_RUN_ID $$ $PPID" >>"$MARKS"; }
+const markedWork = `mark() { echo "$1 $CRONCE_TICK $CRONCE_RUN_ID $$ $PPID" >>"$MARKS"; }
 exec 9>>"$BUSY"
 flock -n 9 || mark beside
 mark start
 [ -z "$LENGTH" ] || sleep "$LENGTH"
-mark end`
+mark end
+`
+
+// newMarks takes in the marks that come to a place in the folder.
+func newMarks(t *testing.T, dir string) *marks {
+	t.Helper()
+	m := &marks{T: t, fifo: filepath.Join(dir, "marks"), busy: filepath.Join(dir, "busy"),
+		started: make(chan mark, 1000), ended: make(chan struct{})}
+	if err := syscall.Mkfifo(m.fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// For both, so that neither end ever waits for the other to open it.
+	fifo, err := os.OpenFile(m.fifo, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		fifo.Close()
+		<-m.ended
+	})
+	go m.read(fifo)
+	return m
+}
+
+// env is what the work has to be told.
+func (m *marks) env() []string { return []string{"MARKS=" + m.fifo, "BUSY=" + m.busy} }
+
+// read takes in the marks up to one that says stop.
+func (m *marks) read(fifo io.Reader) {
+	defer close(m.ended)
+	for lines := bufio.NewScanner(fifo); lines.Scan() && lines.Text() != "stop"; {
+		var k mark
+		var tick string
+		_, err := fmt.Sscan(lines.Text(), &k.word, &tick, &k.run, &k.pid, &k.guard)
+		if err == nil {
+			k.tick, err = time.Parse(time.RFC3339, tick)
+		}
+		if err != nil {
+			m.Errorf("the work said %q", lines.Text())
+			continue
+		}
+		m.all = append(m.all, k)
+		if k.word == "start" {
+			m.started <- k
+		}
+	}
+}
+
+// stop ends the reading. It returns which run did the work of each tick, which
+// must be one at most and none beside another, and which runs came to its end.
+func (m *marks) stop() (starts map[string]mark, finished map[string]bool) {
+	m.Helper()
+	if err := os.WriteFile(m.fifo, []byte("stop\n"), 0); err != nil {
+		m.Fatal(err)
+	}
+	<-m.ended
+	starts, finished = map[string]mark{}, map[string]bool{}
+	for _, k := range m.all {
+		tick := cronce.Stamp(k.tick)
+		switch k.word {
+		case "beside":
+			m.Errorf("tick %s: run %s was started beside another", tick, k.run)
+		case "start":
+			if other, twice := starts[tick]; twice {
+				m.Errorf("tick %s ran twice: %s and %s", tick, other.run, k.run)
+			}
+			starts[tick] = k
+		case "end":
+			finished[k.run] = true
+		}
+	}
+	return starts, finished
+}
+
+// compare compares what the work says with what is on record, and returns the
+// decisions by tick. There must be one a tick, and one end a run.
+func (m *marks) compare(store, job string, starts map[string]mark, finished map[string]bool) map[string]cronce.Run {
+	m.Helper()
+	decided := map[string]cronce.Run{}
+	ends := endsOf(m.T, store, job)
+	for _, r := range runsOf(m.T, store) {
+		tick := cronce.Stamp(r.Tick)
+		if _, twice := decided[tick]; twice {
+			m.Errorf("tick %s was decided twice", tick)
+		}
+		decided[tick] = r
+		start, ran := starts[tick]
+		switch {
+		case ran && start.run != r.ID:
+			m.Errorf("tick %s: run %s has it, %s did the work", tick, r.ID, start.run)
+		case r.Skip != "":
+			if ran {
+				m.Errorf("tick %s was skipped, and ran", tick)
+			}
+		case r.Live():
+			m.Errorf("tick %s: still running on record: %+v", tick, r)
+		case ends[r.ID] != 1:
+			m.Errorf("tick %s: run %s has %d ends on record", tick, r.ID, ends[r.ID])
+		case r.Outcome == cronce.Succeeded && !(ran && finished[r.ID]):
+			m.Errorf("tick %s: run %s succeeded, and its work did not start and end", tick, r.ID)
+		}
+	}
+	for tick, start := range starts {
+		if _, ok := decided[tick]; !ok {
+			m.Errorf("tick %s: run %s is not on record", tick, start.run)
+		}
+	}
+	return decided
+}
+
+// endsOf returns how often each run ends in the job's journal.
+func endsOf(t *testing.T, store, job string) map[string]int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(store, "jobs", job, "journal.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := map[string]int{}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			var r struct{ Event, ID string }
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Errorf("%s: %v in %s", file, err, line)
+			}
+			if r.Event == "end" {
+				ends[r.ID]++
+			}
+		}
+	}
+	return ends
+}
+
+// A storm is many processes that all want to run one job.
+type storm struct {
+	*testing.T
+	*marks
+	rnd   *rand.Rand
+	store string
+	said  *os.File // what the processes say
+	first time.Time
+}
 
 // stormRounds is how many rounds of a crowd of stormCrowd there are.
 func stormRounds() int {
@@ -65,18 +205,9 @@ func newStorm(t *testing.T) *storm {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	dir := t.TempDir()
-	s := &storm{T: t, rnd: rand.New(rand.NewPCG(seed, 0)), dir: dir, store: filepath.Join(dir, "store"),
-		first: time.Now().Add(-time.Hour).Truncate(time.Second), started: make(chan mark, 1000), ended: make(chan struct{})}
-	if err := syscall.Mkfifo(filepath.Join(dir, "marks"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	// For both, so that neither end ever waits for the other to open it.
-	marks, err := os.OpenFile(filepath.Join(dir, "marks"), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { marks.Close() })
-	go s.read(marks)
+	s := &storm{T: t, marks: newMarks(t, dir), rnd: rand.New(rand.NewPCG(seed, 0)), store: filepath.Join(dir, "store"),
+		first: time.Now().Add(-time.Hour).Truncate(time.Second)}
+	var err error
 	if s.said, err = os.OpenFile(filepath.Join(dir, "said"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -85,34 +216,12 @@ func newStorm(t *testing.T) *storm {
 	return s
 }
 
-// read takes in the marks up to one that says stop.
-func (s *storm) read(marks io.Reader) {
-	defer close(s.ended)
-	for lines := bufio.NewScanner(marks); lines.Scan() && lines.Text() != "stop"; {
-		var m mark
-		var stamp string
-		_, err := fmt.Sscan(lines.Text(), &m.word, &stamp, &m.run, &m.pid, &m.guard)
-		tick, err2 := time.Parse(time.RFC3339, stamp)
-		if err != nil || err2 != nil {
-			s.Errorf("the work said %q", lines.Text())
-			continue
-		}
-		m.tick = int(tick.Sub(s.first) / time.Second)
-		s.mu.Lock()
-		s.marks = append(s.marks, m)
-		s.mu.Unlock()
-		if m.word == "start" {
-			s.started <- m
-		}
-	}
-}
-
 // command is a cronce run for that tick, whose work takes so long.
 func (s *storm) command(tick int, length time.Duration) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(bin, "cronce"), "run", "--schedule", "@every 1s", "--start-deadline", "24h", "--warn-at", "24h",
-		"--tick", cronce.Stamp(s.tick(tick)), "storm", "--", "sh", "-c", stormWork)
-	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0", "CRONCE_STORE="+s.store,
-		"MARKS="+filepath.Join(s.dir, "marks"), "BUSY="+filepath.Join(s.dir, "busy"), "LENGTH=")
+		"--tick", s.tick(tick), "storm", "--", "sh", "-c", markedWork)
+	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0", "CRONCE_STORE="+s.store, "LENGTH=")
+	cmd.Env = append(cmd.Env, s.env()...)
 	if length > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("LENGTH=%.3f", length.Seconds()))
 	}
@@ -120,7 +229,10 @@ func (s *storm) command(tick int, length time.Duration) *exec.Cmd {
 	return cmd
 }
 
-func (s *storm) tick(n int) time.Time { return s.first.Add(time.Duration(n) * time.Second) }
+// tick is the name of the tick of that number.
+func (s *storm) tick(n int) string {
+	return cronce.Stamp(s.first.Add(time.Duration(n) * time.Second))
+}
 
 // run is one tick by one process, which nothing is in the way of.
 func (s *storm) run(tick int) {
@@ -184,7 +296,7 @@ func (s *storm) startOf(tick int, over <-chan struct{}) (mark, bool) {
 	for {
 		select {
 		case m := <-s.started:
-			if m.tick == tick {
+			if cronce.Stamp(m.tick) == s.tick(tick) {
 				return m, true
 			}
 		case <-over:
@@ -193,86 +305,19 @@ func (s *storm) startOf(tick int, over <-chan struct{}) (mark, bool) {
 	}
 }
 
-// journal returns what the journal has of the storm: how often each run ended.
-func (s *storm) journal() map[string]int {
-	s.Helper()
-	files, err := filepath.Glob(filepath.Join(s.store, "jobs", "storm", "journal.*"))
-	if err != nil {
-		s.Fatal(err)
-	}
-	ends := map[string]int{}
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			s.Fatal(err)
-		}
-		for line := range strings.Lines(string(b)) {
-			var r struct{ Event, ID string }
-			if err := json.Unmarshal([]byte(line), &r); err != nil {
-				s.Errorf("%s: %v in %s", file, err, line)
-			}
-			if r.Event == "end" {
-				ends[r.ID]++
-			}
-		}
-	}
-	return ends
-}
-
-// reckon ends the storm with one more tick, which must run, and compares what
-// the work says with what is on record. It returns the decisions by tick.
-func (s *storm) reckon(ticks int) (decided map[int]cronce.Run, starts map[int]mark) {
+// reckon ends the storm with one more tick, which must run, and returns the
+// decisions by tick.
+func (s *storm) reckon(ticks int) map[string]cronce.Run {
 	s.Helper()
 	s.run(ticks) // nothing is stuck
-	if err := os.WriteFile(filepath.Join(s.dir, "marks"), []byte("stop\n"), 0); err != nil {
-		s.Fatal(err)
-	}
-	<-s.ended
-	starts = map[int]mark{}
-	finished := map[string]bool{}
-	for _, m := range s.marks {
-		switch m.word {
-		case "beside":
-			s.Errorf("tick %d: run %s was started beside another", m.tick, m.run)
-		case "start":
-			if other, twice := starts[m.tick]; twice {
-				s.Errorf("tick %d ran twice: %s and %s", m.tick, other.run, m.run)
-			}
-			starts[m.tick] = m
-		case "end":
-			finished[m.run] = true
+	starts, finished := s.stop()
+	decided := s.compare(s.store, "storm", starts, finished)
+	for n := range ticks + 1 {
+		if _, ok := decided[s.tick(n)]; !ok {
+			s.Errorf("tick %d, %s, was not decided", n, s.tick(n))
 		}
 	}
-	decided = map[int]cronce.Run{}
-	ends := s.journal()
-	for _, r := range runsOf(s.T, s.store) {
-		tick := int(r.Tick.Sub(s.first) / time.Second)
-		if _, twice := decided[tick]; twice {
-			s.Errorf("tick %d was decided twice", tick)
-		}
-		decided[tick] = r
-		start, ran := starts[tick]
-		switch {
-		case ran && start.run != r.ID:
-			s.Errorf("tick %d: run %s has it, %s did the work", tick, r.ID, start.run)
-		case r.Skip != "":
-			if ran {
-				s.Errorf("tick %d was skipped, and ran", tick)
-			}
-		case r.Live():
-			s.Errorf("tick %d: still running on record: %+v", tick, r)
-		case ends[r.ID] != 1:
-			s.Errorf("tick %d: run %s has %d ends on record", tick, r.ID, ends[r.ID])
-		case r.Outcome == cronce.Succeeded && !finished[r.ID]:
-			s.Errorf("tick %d: run %s succeeded, and its work did not end", tick, r.ID)
-		}
-	}
-	for tick := range ticks + 1 {
-		if _, ok := decided[tick]; !ok {
-			s.Errorf("tick %d was not decided", tick)
-		}
-	}
-	return decided, starts
+	return decided
 }
 
 // Fifty cronce run for one tick at once, round after round: each tick runs
@@ -283,7 +328,7 @@ func TestRun_CrowdRunsEachTickExactlyOnce(t *testing.T) {
 	s := newStorm(t)
 	began := time.Now()
 	rounds, tick, processes := stormRounds(), 1, 0
-	pairs := map[int]bool{} // ticks that another one was wanted beside
+	pairs := map[string]bool{} // ticks that another one was wanted beside
 	for round := range rounds {
 		pair := round%5 == 4
 		length := time.Duration(s.rnd.IntN(2)) * time.Duration(s.rnd.IntN(20)) * time.Millisecond
@@ -308,19 +353,17 @@ func TestRun_CrowdRunsEachTickExactlyOnce(t *testing.T) {
 			continue
 		}
 		s.hears() // who skips one says so
-		pairs[tick], pairs[tick+1] = true, true
+		pairs[s.tick(tick)], pairs[s.tick(tick+1)] = true, true
 		tick += 2
 	}
 	took := time.Since(began)
-	decided, starts := s.reckon(tick)
 	skips := 0
-	for n, r := range decided {
-		_, ran := starts[n]
+	for n, r := range s.reckon(tick) {
 		switch {
 		case pairs[n] && r.Skip == cronce.SkipOverlap:
 			skips++
-		case r.Outcome != cronce.Succeeded || !ran:
-			t.Errorf("tick %d: %+v", n, r)
+		case r.Outcome != cronce.Succeeded:
+			t.Errorf("tick %s: %+v", n, r)
 		}
 	}
 	if skips > len(pairs)/2 {
@@ -337,7 +380,7 @@ func TestRun_KilledCrowdRunsEachTickAtMostOnce(t *testing.T) {
 	s := newStorm(t)
 	began := time.Now()
 	rounds, processes := stormRounds(), 0
-	killed := map[int]map[int]bool{} // ticks to pids of guards
+	killed := map[int]bool{} // pids
 	kills := map[string]int{}
 	for round := range rounds {
 		tick := round + 1
@@ -352,7 +395,6 @@ func TestRun_KilledCrowdRunsEachTickAtMostOnce(t *testing.T) {
 		for _, cmd := range commands {
 			guards[cmd.Process.Pid] = cmd.Process
 		}
-		killed[tick] = map[int]bool{}
 		over := make(chan struct{})
 		var killers sync.WaitGroup
 		// Some of them, whatever they are doing.
@@ -360,7 +402,7 @@ func TestRun_KilledCrowdRunsEachTickAtMostOnce(t *testing.T) {
 			for range 1 + s.rnd.IntN(8) {
 				victim := commands[s.rnd.IntN(len(commands))].Process
 				moment := time.Duration(s.rnd.Int64N(int64(60 * time.Millisecond)))
-				killed[tick][victim.Pid] = true
+				killed[victim.Pid] = true
 				kills["any"]++
 				killers.Go(func() {
 					<-time.After(moment) // any will do
@@ -382,7 +424,7 @@ func TestRun_KilledCrowdRunsEachTickAtMostOnce(t *testing.T) {
 				kills[target]++
 				// It may be gone, and the work have another parent.
 				if guard := guards[m.guard]; guard != nil && target != "command" {
-					killed[tick][m.guard] = true
+					killed[m.guard] = true
 					guard.Kill()
 				}
 				if target != "guard" && err == nil {
@@ -400,15 +442,14 @@ func TestRun_KilledCrowdRunsEachTickAtMostOnce(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
-	decided, _ := s.reckon(rounds + 1)
 	outcomes := map[string]int{}
-	for tick, r := range decided {
+	for tick, r := range s.reckon(rounds + 1) {
 		outcomes[string(r.Outcome)+string(r.Skip)]++
 		switch {
-		case r.Outcome == cronce.Lost && !killed[tick][r.Holder.PID]:
-			t.Errorf("tick %d: run %s is lost, and its guard was not killed", tick, r.ID)
+		case r.Outcome == cronce.Lost && !killed[r.Holder.PID]:
+			t.Errorf("tick %s: run %s is lost, and its guard was not killed", tick, r.ID)
 		case r.Outcome == cronce.Failed && r.Signal != "SIGKILL":
-			t.Errorf("tick %d: %+v", tick, r)
+			t.Errorf("tick %s: %+v", tick, r)
 		}
 	}
 	if least := kills["guard"] / 2; outcomes["lost"] < least {

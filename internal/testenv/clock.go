@@ -133,9 +133,13 @@ func (c *Clock) Go(from time.Time, rate int) error {
 }
 
 // Now is what the clock shows.
-func (c *Clock) Now() time.Time {
-	// Without the monotonic clock, as programs that share the clock cannot share that.
-	return c.at.Add(time.Now().Round(0).Sub(c.at) * time.Duration(c.rate)).Add(c.offset)
+func (c *Clock) Now() time.Time { return c.At(time.Now()) }
+
+// At is what the clock shows, as it was set last, when the machine's shows
+// that.
+func (c *Clock) At(real time.Time) time.Time {
+	// By the wall clock alone: programs cannot share a monotonic one.
+	return c.at.Add(real.Round(0).Sub(c.at) * time.Duration(c.rate)).Add(c.offset)
 }
 
 func (c *Clock) set(at time.Time, rate int, offset time.Duration) error {
