@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/cronce/cronce"
@@ -17,6 +19,11 @@ const helpMain = `cronce - cron, once: no job runs twice for one scheduled time,
   cronce status [JOB]            what each job does now, did last and does next
   cronce runs [JOB]              what ran, what was skipped, and why
   cronce next EXPR               when a schedule is due
+  cronce trigger JOB             run a job now, by hand
+  cronce release JOB             free a job that is held: end its run
+  cronce pause JOB, resume JOB   skip its ticks for a while
+  cronce job list|show|update    what the store knows of jobs
+  cronce store init|check|prune  look after the store itself
   cronce demo crons|notices      what goes wrong without it, and does not with it
   cronce help COMMAND            more on a command; also: help crontab
   cronce version
@@ -182,10 +189,16 @@ func help(args []string, stdout io.Writer) error {
 		"status":   func() string { return helpStatus },
 		"crontab":  helpCrontab,
 		"demo":     func() string { return helpDemo },
+		"release":  func() string { return helpRelease },
+		"trigger":  func() string { return helpTrigger },
+		"pause":    func() string { return helpPause },
+		"resume":   func() string { return helpPause },
+		"job":      helpJob,
+		"store":    func() string { return helpStore },
 	}
 	text, ok := texts[args[0]]
 	if !ok {
-		return cli.Misuse("", "there is no help on %q: there is on run, serve, next, runs, status and crontab", args[0])
+		return cli.Misuse("", "there is no help on %q: there is on %s", args[0], strings.Join(slices.Sorted(maps.Keys(texts)), ", "))
 	}
 	_, err := io.WriteString(stdout, text())
 	return err

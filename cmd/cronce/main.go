@@ -42,11 +42,20 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		return runJob(ctx, rest, stdout, stderr)
 	case "guard":
 		return cli.Fail(stderr, guardTask(ctx))
-	case "serve", "validate", "demo":
-		if slices.Contains(rest, "-h") || slices.Contains(rest, "--help") {
+	case "serve", "validate", "demo", "release", "trigger", "pause", "resume", "job", "store":
+		if asksHelp(rest) {
 			return cli.Fail(stderr, help([]string{name}, stdout))
 		}
 		return cli.Fail(stderr, execFull(args))
 	}
-	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are run, serve, validate, next, runs, status, demo, help, version", name))
+	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are run, serve, validate, next, runs, status, trigger, release, pause, resume, job, store, demo, help, version", name))
+}
+
+// asksHelp reports whether help is asked for; what stands behind "--" is another
+// program's.
+func asksHelp(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "-h") || slices.Contains(args, "--help")
 }

@@ -30,7 +30,8 @@ type invocation struct {
 	storeFlag  bool      // it was given on the command line
 	tick       time.Time // zero: from the schedule, or none
 	manual     bool
-	skipExit   int // -1: the default
+	by         string // who triggered it; empty: nobody did
+	skipExit   int    // -1: the default
 	statusFile string
 	dryRun     bool
 	level      slog.Level
@@ -79,6 +80,9 @@ func (in *invocation) claim(now time.Time) cronce.Claim {
 		c.StartDeadline = in.job.Deadline(in.schedule, c.Tick)
 	} else if !c.Tick.IsZero() {
 		c.StartDeadline = in.job.StartDeadline
+	}
+	if in.by != "" {
+		c.Holder.User, c.Holder.Via = in.by, "trigger"
 	}
 	if in.schedule == nil {
 		// Not to take the schedule away that another program has told the store.

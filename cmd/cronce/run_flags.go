@@ -59,6 +59,7 @@ func readRun(args []string) (*invocation, error) {
 		}
 		return nil
 	})
+	text("by", &in.by) // from trigger, for the records
 	text("status-file", &in.statusFile)
 	f.BoolVar(&in.dryRun, "dry-run", false, "")
 	f.Func("log-level", "", func(v string) error {

@@ -71,7 +71,7 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 		// A program gets the bytes; a terminal must not obey them.
 		writeRun(out, list[0], stdout == io.Writer(os.Stdout) && isTerminal(os.Stdout))
 	default:
-		writeRuns(out, list, time.Now())
+		cli.WriteRuns(out, list, time.Now())
 	}
 	if err != nil {
 		return err
@@ -99,20 +99,6 @@ func checkWhole(ctx context.Context, store *cronce.Store, job string) error {
 		return nil
 	}
 	return &cli.ExitError{Code: cli.Config, Err: errors.Join(problems...)}
-}
-
-func writeRuns(w io.Writer, list []cronce.Run, now time.Time) {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "START\tJOB\tTICK\tRESULT\tTOOK\tRUN\tNOTE")
-	for _, r := range list {
-		tick := cronce.Stamp(r.Tick)
-		if r.Tick.IsZero() {
-			tick = "by hand"
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			cronce.Stamp(r.Start), r.Job, tick, cli.Outcome(r), cli.Took(r, now), r.ID, cli.Note(r))
-	}
-	tw.Flush()
 }
 
 // writeRun shows one run whole.

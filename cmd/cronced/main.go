@@ -32,6 +32,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return cli.Fail(stderr, serve(ctx, rest, stdout, stderr))
 	case "validate":
 		return cli.Fail(stderr, validate(rest, stdout, stderr))
+	case "release":
+		return cli.Fail(stderr, release(ctx, rest, stdout))
+	case "trigger":
+		return cli.Fail(stderr, trigger(ctx, rest, stderr))
+	case "pause":
+		return cli.Fail(stderr, pause(ctx, rest, stdout))
+	case "resume":
+		return cli.Fail(stderr, resume(ctx, rest, stdout))
+	case "job":
+		return cli.Fail(stderr, jobCommand(ctx, rest, stdout))
+	case "store":
+		return cli.Fail(stderr, storeCommand(ctx, rest, stdout))
 	case "demo", "demo-server", "demo-batch":
 		return cli.Fail(stderr, demo(ctx, args, stdout))
 	case "version", "-V", "--version":

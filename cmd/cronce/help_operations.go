@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cronce/cronce"
+)
+
+const helpRelease = `usage: cronce release JOB [--wait DURATION | --force] [--why TEXT] [--store DIR]
+
+Frees a job that is held: asks its run to stop and waits for its end. The run
+hears it within a second; then its command gets TERM, and KILL when its grace is
+over. It is on record who asked, and why.
+
+  --wait DURATION   how long to wait for the end (default 1m; 0: only ask)
+  --force           do not ask: take the lease away and end every process that
+                    keeps the job, TERM first and KILL ten seconds later. Also for
+                    what nobody watches over any more
+  --why TEXT        why, for the records
+  --store DIR       as for serve
+
+Exit 0 when the job is free, also where nothing held it; 75 when it is still held,
+with who holds it; 1 no such job.
+`
+
+const helpTrigger = `usage: cronce trigger JOB --crontab FILE [--store DIR]
+       cronce trigger JOB [--store DIR] -- COMMAND [ARG]...
+
+Runs a job now, by hand, also while it is paused. It takes no tick: the next
+scheduled run comes as it would have. While a run of the job goes on it is not
+run, whatever the job's overlap setting says.
+
+  --crontab FILE   the job's command, environment and settings are from there
+  -- COMMAND       this command, with the settings that the store knows of the job
+
+The exit code is the command's, as for 'cronce run': 75 where a run of the job
+goes on, with who holds it. 1 no such job.
+`
+
+const helpPause = `usage: cronce pause JOB [--why TEXT] [--store DIR]
+       cronce resume JOB [--why TEXT] [--store DIR]
+
+While a job is paused its ticks are skipped, each once, with the reason 'paused';
+'cronce status' says who paused it, when and why. What is run by hand runs all
+the same, and a run that has started goes on. Ticks that passed in a pause are not made
+up for. To pause a paused job, or resume one that is not, changes nothing.
+`
+
+// helpJob teaches the command; the settings come from their one table.
+func helpJob() string {
+	var b strings.Builder
+	b.WriteString(`usage: cronce job list [--json] [--store DIR]
+       cronce job show JOB [-n N] [--json] [--store DIR]
+       cronce job update JOB [--schedule EXPR] [SETTING]... [--why TEXT] [--store DIR]
+
+list: the jobs of the store, with what they are defined as.
+show: a job's definition and since when, who paused it, who holds it, its next
+ticks, the last N runs and the last N requests of people (default 5).
+update: records another definition by hand. A serve or a run with a definition of
+its own changes it back, on record too: change its crontab as well.
+
+  --schedule EXPR   the schedule, as 'cronce next' reads it
+`)
+	for _, s := range cronce.Settings() {
+		if s.Key != "name" && s.Key != "seconds" {
+			fmt.Fprintf(&b, "  --%s %s\n", s.Key, s.Value)
+		}
+	}
+	b.WriteString(`
+What is not given stays as it is; 'default' as a value takes a setting back.
+'cronce help crontab' says what the settings mean.
+`)
+	return b.String()
+}
+
+const helpStore = `usage: cronce store init [--user NAME | --store DIR]
+       cronce store check [--store DIR]
+       cronce store prune [--before TIME|DURATION] [--job JOB] [--store DIR]
+       cronce store reset-watermark [--store DIR]
+
+init: makes this user's store before its first use, or the one at DIR. As root,
+with --user: /var/lib/cronce/UID for that user, whose programs find it there.
+check: looks at the store's place, owner, disk and format, reads every journal,
+and names who holds a job. Exit 78 when something is wrong, each thing named.
+prune: forgets the runs decided before a time (RFC 3339), or that long ago
+(default 2160h, 90 days), of all jobs or of one. Their ticks stay decided.
+reset-watermark: for stores that keep one; a local store does not, and says so.
+`

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/crontab"
+	"github.com/cronce/cronce/internal/cli"
+	"github.com/cronce/cronce/store/localstore"
+)
+
+// trigger runs a job now, by hand: it becomes `cronce run --manual`, so that all
+// that a run promises holds for this one too, exit codes and signals included.
+func trigger(ctx context.Context, args []string, stderr io.Writer) error {
+	t, err := readTrigger(args)
+	if err != nil {
+		return err
+	}
+	paused, err := t.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	if paused != nil {
+		fmt.Fprintf(stderr, "cronce: %s: paused %s; a run by hand starts all the same\n", t.job, cli.PausedBy(*paused))
+	}
+	thin, err := openThin()
+	if err != nil {
+		return err
+	}
+	defer thin.file.Close()
+	err = syscall.Exec(thin.file.Name(), t.arguments(), t.env)
+	return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("cronce, beside this program, cannot be started: %w", err)}
+}
+
+// triggered is a run by hand to be.
+type triggered struct {
+	job, store, crontab string
+	command             []string // of the job or, with "--", of the command line
+	policies            cronce.Job
+	warnAt              time.Duration
+	env                 []string
+}
+
+// readTrigger reads the command line.
+func readTrigger(args []string) (*triggered, error) {
+	t := &triggered{env: os.Environ()}
+	if i := slices.Index(args, "--"); i >= 0 {
+		args, t.command = args[:i], args[i+1:]
+		if len(t.command) == 0 || t.command[0] == "" {
+			return nil, cli.Misuse("trigger", "a command is needed behind '--'")
+		}
+	}
+	f := cli.NewFlags("trigger")
+	store := cli.StoreFlag(f)
+	f.Func("crontab", "", func(v string) error {
+		if t.crontab != "" {
+			return errors.New("one crontab is expected")
+		}
+		if t.crontab = v; v == "" {
+			return errors.New("it is empty")
+		}
+		return nil
+	})
+	rest, err := f.Parse(args)
+	if err != nil {
+		return nil, err
+	}
+	t.store = *store
+	if t.job, err = oneJob("trigger", rest); err != nil {
+		return nil, err
+	}
+	switch {
+	case t.crontab == "" && t.command == nil:
+		return nil, cli.Misuse("trigger", "what is job %q to do? A store keeps no commands: give --crontab FILE, or -- COMMAND", t.job)
+	case t.crontab != "" && t.command != nil:
+		return nil, cli.Misuse("trigger", "--crontab and a command contradict each other")
+	}
+	return t, nil
+}
+
+// prepare finds out what to run, and who has paused the job, if somebody has.
+func (t *triggered) prepare(ctx context.Context) (*cronce.Request, error) {
+	if t.crontab != "" {
+		if err := t.fromCrontab(); err != nil {
+			return nil, err
+		}
+	}
+	store, err := cli.OpenForReading(t.store)
+	if err != nil && t.crontab != "" {
+		return nil, nil // the run makes the store, or says what is wrong with it
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	state, known, err := store.Job(ctx, t.job)
+	if err != nil {
+		return nil, err
+	}
+	if t.crontab != "" {
+		return state.Paused, nil
+	}
+	if !known {
+		return nil, fmt.Errorf("there is no job %q in this store: 'cronce status' lists them; 'cronce run %[1]s -- …' begins a new one", t.job)
+	}
+	if t.policies, err = cli.JobOf(t.job, state.Definition); err != nil {
+		return nil, err
+	}
+	t.warnAt = warningNow(t.policies)
+	return state.Paused, nil
+}
+
+// warningNow is when a run that starts now gets into the way of the next tick.
+func warningNow(job cronce.Job) time.Duration {
+	if s, err := job.Parse(); err == nil {
+		return job.Warning(s, time.Now())
+	}
+	return job.WarnAt
+}
+
+// fromCrontab takes the job from its crontab: what serve would do with it.
+func (t *triggered) fromCrontab() error {
+	file, err := crontab.ParseFile(t.crontab, crontab.Options{})
+	if err != nil {
+		return cannotRead(t.crontab, err)
+	}
+	i := slices.IndexFunc(file.Jobs, func(j *crontab.Job) bool { return j.Name == t.job })
+	if i < 0 {
+		var errs []error
+		for _, e := range file.Errors {
+			errs = append(errs, e)
+		}
+		errs = append(errs, fmt.Errorf("there is no job %q in %s: 'cronce validate %[2]s' lists them", t.job, t.crontab))
+		return &cli.ExitError{Code: cli.Failure, Err: errors.Join(errs...)}
+	}
+	job, line := file.Jobs[i], file.Jobs[i].Lines[0]
+	if me := account(); line.User != "" && line.User != me.Username {
+		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s:%d: job %q is to run as user %q, and this is %s: sudo -u %[4]s cronce trigger …",
+			t.crontab, line.Number, t.job, line.User, me.Username)}
+	}
+	t.policies, t.warnAt = job.Job, warningNow(job.Job)
+	t.command = []string{line.Shell(), "-c", line.Command}
+	t.env = once(environment(line))
+	if _, ok := line.Getenv("CRONCE_STORE"); ok && t.store == "" {
+		// It is for the command, and not for who claims its runs.
+		if t.store, err = localstore.Place(); err != nil {
+			return err
+		}
+	}
+	home, _ := lookup(t.env, "HOME")
+	if err := os.Chdir(home); err != nil {
+		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("job %q: its working directory: %w: nothing was run", t.job, err)}
+	}
+	return stdin(line.Stdin)
+}
+
+// once leaves the last of several variables of one name.
+func once(env []string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, kv := range slices.Backward(env) {
+		if name, _, _ := strings.Cut(kv, "="); !seen[name] {
+			seen[name] = true
+			out = append(out, kv)
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// stdin gives this process, and so what it becomes, that text as its input.
+func stdin(text string) error {
+	f, err := os.Open(os.DevNull)
+	if text != "" {
+		f.Close()
+		// A file and not a pipe: whoever would write into it is gone by then.
+		if f, err = os.CreateTemp("", "cronce-input-"); err == nil {
+			os.Remove(f.Name())
+			if _, err = f.WriteString(text); err == nil {
+				_, err = f.Seek(0, io.SeekStart)
+			}
+		}
+	}
+	if err == nil {
+		err = syscall.Dup3(int(f.Fd()), 0, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("the input of the command: %w", err)
+	}
+	return f.Close()
+}
+
+// arguments are those of the run. Whatever the job says, it neither waits for
+// another run nor ends or overlaps it: a person who triggers a job wants to
+// be told.
+func (t *triggered) arguments() []string {
+	args := []string{"cronce", "run", "--manual", "--overlap=skip", "--by", requester()}
+	if t.store != "" {
+		args = append(args, "--store", t.store)
+	}
+	t.policies.Overlap, t.policies.WarnAt = cronce.Overlap{}, t.warnAt
+	for _, policy := range strings.Fields(t.policies.Definition().Policies) {
+		key, _, _ := strings.Cut(policy, "=")
+		if slices.ContainsFunc(cronce.Settings(), func(s cronce.Setting) bool { return s.Key == key && !s.Serve }) {
+			args = append(args, "--"+policy)
+		}
+	}
+	return append(append(args, "--", t.job, "--"), t.command...)
+}
