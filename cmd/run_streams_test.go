@@ -142,10 +142,8 @@ func TestRun_ReaderStuck(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPlace(t)
 			r := p.start(append(append([]string{"--grace=100ms"}, c.flags...), "stuck", "--", "sh", "-c", c.script)...)
-			if c.script == fits {
-				r.await("done")
-			}
 			if c.signal != 0 {
+				r.await("done")
 				r.signal(c.signal)
 			}
 			<-r.done

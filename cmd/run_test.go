@@ -235,6 +235,7 @@ func TestRun_WhatIsInherited(t *testing.T) {
 		{"ignored INT", `trap "" INT; exec`},
 		{"blocked", `exec perl -e 'use POSIX qw(:signal_h); sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGUSR1, SIGUSR2)); exec @ARGV'`},
 		{"umask, nice, folder", `umask 027; cd /; exec nice -n 5`},
+		{"no PATH", `exec env -u PATH`},
 		{"few files", `ulimit -n 32; exec`},
 		{"few files, hard limit kept", `ulimit -S -n 100; exec`},
 		{"no core, small stack", `ulimit -c 0; ulimit -s 1024; exec`},

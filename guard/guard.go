@@ -137,6 +137,8 @@ type guarded struct {
 	ended  bool // the command itself
 	alone  bool // no child is left
 	status syscall.WaitStatus
+
+	forwarded syscall.Signal // the last one that was passed on
 }
 
 // ends is closed when the next child has ended and is to be collected. Only the
@@ -185,13 +187,12 @@ const lookEvery = time.Second
 // watch sees the command through to its end.
 func (g *guarded) watch(ctx context.Context) cronce.Result {
 	var (
-		why       cronce.Result // why we ended it, if we did
-		kill      time.Duration // when KILL is due, on SinceBoot
-		orphaned  bool          // the command has ended and what it left goes on
-		forwarded syscall.Signal
-		done      = ctx.Done()
-		ends      = g.ends()
-		look      = time.NewTimer(0)
+		why      cronce.Result // why we ended it, if we did
+		kill     time.Duration // when KILL is due, on SinceBoot
+		orphaned bool          // the command has ended and what it left goes on
+		done     = ctx.Done()
+		ends     = g.ends()
+		look     = time.NewTimer(0)
 	)
 	defer look.Stop()
 	end := func(outcome cronce.Outcome, message string) {
@@ -224,19 +225,19 @@ func (g *guarded) watch(ctx context.Context) cronce.Result {
 			done = nil
 			end(cronce.Cancelled, context.Cause(ctx).Error())
 		case sig := <-g.c.Signals:
-			forwarded = sig.(syscall.Signal)
-			g.forward(forwarded)
+			g.forwarded = sig.(syscall.Signal)
+			g.forward(g.forwarded)
 		case <-ends:
 			g.reap()
 			ends = nil
 		}
 		switch {
 		case g.alone, g.ended && g.c.Orphans == cronce.OrphansLeave:
-			return g.result(why, forwarded)
+			return g.result(why)
 		case g.ended && !orphaned:
 			orphaned = true
 			if g.c.Orphaned != nil {
-				g.c.Orphaned(g.result(why, forwarded))
+				g.c.Orphaned(g.result(why))
 			}
 			if g.c.Orphans == cronce.OrphansKill {
 				end("", "")
@@ -253,26 +254,24 @@ func (c Command) timedOut() string { return fmt.Sprintf("longer than its timeout
 
 // deliver waits until all that the command printed has been passed on. Whoever
 // reads it may have stopped doing so: what would have ended the command ends
-// this too, a grace later.
+// this too, a grace later, and then it is the run's end.
 func (g *guarded) deliver(ctx context.Context, out *streams, r *cronce.Result) {
 	passed := make(chan struct{})
 	go func() { defer close(passed); out.drain() }()
-	// Nothing asked yet for the run's end: it may take until its timeout.
-	limit := time.NewTimer(max(g.c.Began+g.c.Timeout-SinceBoot(), 0))
-	if g.ending {
-		limit.Reset(g.c.Grace)
-	} else if g.c.Timeout == 0 {
+	limit := time.NewTimer(g.c.Grace)
+	defer limit.Stop()
+	var why cronce.Result // why it is not waited for, once there is a reason
+	switch {
+	case r.Outcome == cronce.TimedOut, r.Outcome == cronce.Cancelled:
+		why = *r
+	case g.forwarded != 0 && g.forwarded != syscall.SIGHUP: // which often means something else
+		why = interrupted(g.forwarded)
+	case g.c.Timeout > 0:
+		limit.Reset(max(g.c.Began+g.c.Timeout-SinceBoot(), 0))
+	default:
 		limit.Stop()
 	}
-	defer limit.Stop()
-	done, waiting := ctx.Done(), !g.ending
-	end := func(outcome cronce.Outcome, message string) {
-		limit.Reset(g.c.Grace)
-		waiting = false
-		if r.Outcome == cronce.Succeeded || r.Outcome == cronce.Failed {
-			r.Outcome, r.Message = outcome, message
-		}
-	}
+	done := ctx.Done()
 	for {
 		select {
 		case <-passed:
@@ -284,32 +283,41 @@ func (g *guarded) deliver(ctx context.Context, out *streams, r *cronce.Result) {
 			return
 		case <-done:
 			done = nil
-			end(cronce.Cancelled, context.Cause(ctx).Error())
+			why = cronce.Result{Outcome: cronce.Cancelled, Message: context.Cause(ctx).Error()}
+			limit.Reset(g.c.Grace)
 		case sig := <-g.c.Signals:
-			if r.ExitCode == 0 {
-				r.ExitCode = 128 + int(sig.(syscall.Signal))
-			}
-			end(cronce.Cancelled, "got "+SignalName(sig.(syscall.Signal)))
+			why = interrupted(sig.(syscall.Signal))
+			limit.Reset(g.c.Grace)
 		case <-limit.C:
-			if !waiting {
-				r.Message += ": nobody reads its output"
-				return
+			if why.Outcome == "" {
+				why = cronce.Result{Outcome: cronce.TimedOut, Message: g.c.timedOut()}
+				limit.Reset(g.c.Grace)
+				continue
 			}
-			end(cronce.TimedOut, g.c.timedOut())
+			r.Outcome, r.Message = why.Outcome, why.Message+": nobody reads its output"
+			if r.ExitCode == 0 {
+				r.ExitCode = why.ExitCode
+			}
+			return
 		}
 	}
 }
 
+// interrupted is the result of a run that a signal ended.
+func interrupted(s syscall.Signal) cronce.Result {
+	return cronce.Result{Outcome: cronce.Cancelled, ExitCode: 128 + int(s), Message: "got " + SignalName(s)}
+}
+
 // result is how the command itself ended, unless it was ended by us, or by a
 // signal that was passed on.
-func (g *guarded) result(why cronce.Result, forwarded syscall.Signal) cronce.Result {
+func (g *guarded) result(why cronce.Result) cronce.Result {
 	var r cronce.Result
 	describeEnd(&r, g.status)
 	switch {
 	case why.Outcome != "":
 		r.Outcome, r.Message = why.Outcome, why.Message
-	case r.Outcome == cronce.Failed && forwarded != 0:
-		r.Outcome, r.Message = cronce.Cancelled, "got "+SignalName(forwarded)
+	case r.Outcome == cronce.Failed && g.forwarded != 0:
+		r.Outcome, r.Message = cronce.Cancelled, "got "+SignalName(g.forwarded)
 	}
 	return r
 }
