@@ -15,6 +15,7 @@ const helpMain = `cronce - cron, once: no job runs twice for one scheduled time,
 
   cronce serve --crontab FILE    run the jobs of a crontab
   cronce run JOB -- COMMAND      the same for one command, in front of a line of cron
+  cronce flock FILE COMMAND      flock(1), with a record of what ran and what did not
   cronce validate FILE           what serve would do with a crontab; runs nothing
   cronce status [JOB]            what each job does now, did last and does next
   cronce runs [JOB]              what ran, what was skipped, and why
@@ -181,6 +182,7 @@ func help(args []string, stdout io.Writer) error {
 		return err
 	}
 	texts := map[string]func() string{
+		"flock":    func() string { return helpFlock },
 		"serve":    func() string { return helpServe },
 		"validate": func() string { return helpValidate },
 		"run":      helpRun,

@@ -40,6 +40,8 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		return cli.Fail(stderr, status(ctx, rest, stdout))
 	case "run":
 		return runJob(ctx, rest, stdout, stderr)
+	case "flock":
+		return flock(ctx, rest, stdout, stderr)
 	case "guard":
 		return cli.Fail(stderr, guardTask(ctx))
 	case "serve", "validate", "demo", "release", "trigger", "pause", "resume", "job", "store":
@@ -48,7 +50,7 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		}
 		return cli.Fail(stderr, execFull(args))
 	}
-	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are run, serve, validate, next, runs, status, trigger, release, pause, resume, job, store, demo, help, version", name))
+	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are run, flock, serve, validate, next, runs, status, trigger, release, pause, resume, job, store, demo, help, version", name))
 }
 
 // asksHelp reports whether help is asked for; what stands behind "--" is another
