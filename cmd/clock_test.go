@@ -70,6 +70,7 @@ type launch struct {
 	h        *host
 	cmd      *exec.Cmd
 	out, err bytes.Buffer
+	ended    chan struct{}
 }
 
 // did is the work of jobs: it says for which tick it was done.
@@ -79,11 +80,15 @@ const did = `echo "$CRONCE_JOB $CRONCE_TICK $CRONCE_RUN_ID" >>"$DID"`
 func (h *host) launch(work string, flags ...string) *launch {
 	h.Helper()
 	args := append([]string{"run", "--schedule", "* * * * *"}, flags...)
-	l := &launch{h: h, cmd: h.command(append(args, "job", "--", "sh", "-c", work)...)}
+	l := &launch{h: h, cmd: h.command(append(args, "job", "--", "sh", "-c", work)...), ended: make(chan struct{})}
 	l.cmd.Stdout, l.cmd.Stderr = &l.out, &l.err
 	if err := l.cmd.Start(); err != nil {
 		h.Fatal(err)
 	}
+	go func() {
+		l.cmd.Wait()
+		close(l.ended)
+	}()
 	return l
 }
 
@@ -91,7 +96,7 @@ func (h *host) launch(work string, flags ...string) *launch {
 // said on stderr.
 func (l *launch) ends(code int) string {
 	l.h.Helper()
-	l.cmd.Wait()
+	<-l.ended
 	if got := l.cmd.ProcessState.ExitCode(); got != code {
 		l.h.Errorf("%s, at %s: exit %d, want %d\n%s%s", l.cmd.Args[1:], l.h.clock.Now(), got, code, &l.out, &l.err)
 	}
@@ -153,25 +158,30 @@ func (h *host) journals(job string) int {
 	return len(files)
 }
 
-// awaitClaims waits until the job has been claimed so many times from now on:
-// its folder is opened for it. It returns how to wait, to be called once what
-// claims has been started.
-func (h *host) awaitClaims(job string) func(n int) {
+// watchClaims lets one wait until a launch that is still to come has claimed
+// the job so many times, and waits between that: each time the lock is opened.
+func (h *host) watchClaims() (await func(l *launch, n int)) {
 	h.Helper()
-	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC)
+	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
 	if err != nil {
 		h.Fatal(err)
 	}
-	h.Cleanup(func() { syscall.Close(fd) })
-	if _, err := syscall.InotifyAddWatch(fd, filepath.Join(h.store, "jobs", job, "job.lock"), syscall.IN_OPEN); err != nil {
+	events := os.NewFile(uintptr(fd), "inotify")
+	h.Cleanup(func() { events.Close() })
+	if _, err := syscall.InotifyAddWatch(fd, filepath.Join(h.store, "jobs", "job", "job.lock"), syscall.IN_OPEN); err != nil {
 		h.Fatal(err)
 	}
-	return func(n int) {
+	return func(l *launch, n int) {
 		h.Helper()
+		go func() {
+			<-l.ended
+			events.Close()
+		}()
 		// Events that are alike are made one while nobody reads them.
 		for buf := make([]byte, unsafe.Sizeof(syscall.InotifyEvent{})); n > 0; n-- {
-			if _, err := syscall.Read(fd, buf); err != nil {
-				h.Fatal(err)
+			if _, err := events.Read(buf); err != nil {
+				l.ends(0)
+				h.Fatalf("it does not wait: %v\n%s", err, &l.err)
 			}
 		}
 	}
@@ -184,10 +194,10 @@ func TestClock_StepBackBeforeLaunchNamesTheSameTick(t *testing.T) {
 	h.run(noon.Add(50*time.Millisecond), 0)
 	for i := 1; i <= 3; i++ {
 		tick := noon.Add(time.Duration(i) * time.Minute)
-		await := h.awaitClaims("job")
+		await := h.watchClaims()
 		h.set(tick.Add(50*time.Millisecond - 300*time.Millisecond))
 		l := h.launch(did)
-		await(3) // it is too early, and it looks again
+		await(l, 3) // it is too early, and it looks again
 		if got := h.ran("job"); len(got) != i {
 			t.Errorf("ran for %v before the clock had come to %s", got, tick)
 		}
@@ -220,10 +230,10 @@ func TestClock_TickAheadIsWaitedForOrRefused(t *testing.T) {
 	}
 	h.expectRan("job", noon)
 
-	await := h.awaitClaims("job")
+	await := h.watchClaims()
 	h.set(tick.Add(-30 * time.Second))
 	l := h.launch(did, "--tick", cronce.Stamp(tick))
-	await(3)
+	await(l, 3)
 	h.expectRan("job", noon)
 	h.set(tick)
 	l.ends(0)
@@ -368,10 +378,10 @@ func TestClock_HourBackWhileLaunchWaitsIsRefused(t *testing.T) {
 	killed.cmd.Process.Kill()
 	killed.ends(-1)
 
-	await := h.awaitClaims("job")
+	await := h.watchClaims()
 	h.set(noon.Add(time.Minute))
 	l := h.launch(did)
-	await(3) // it waits
+	await(l, 3) // it waits
 	h.set(noon.Add(-time.Hour))
 	if said := l.ends(78); !strings.Contains(said, "ahead") {
 		t.Errorf("it says %q", said)

@@ -384,7 +384,14 @@ func TestRun_KilledCrowdRunsEachTickAtMostOnce(t *testing.T) {
 	kills := map[string]int{}
 	for round := range rounds {
 		tick := round + 1
+		// The one that runs is killed within its work, its command, or both. A
+		// command without its guard is there for the next crowd to find.
+		target := []string{"guard", "command", "both", ""}[s.rnd.IntN(4)]
 		length := time.Duration(s.rnd.IntN(30)) * time.Millisecond
+		moment := time.Duration(s.rnd.Int64N(int64(length + time.Millisecond)))
+		if target == "guard" {
+			length += 200 * time.Millisecond
+		}
 		commands := make([]*exec.Cmd, stormCrowd)
 		for i := range commands {
 			commands[i] = s.command(tick, length)
@@ -401,18 +408,15 @@ func TestRun_KilledCrowdRunsEachTickAtMostOnce(t *testing.T) {
 		if s.rnd.IntN(2) == 0 {
 			for range 1 + s.rnd.IntN(8) {
 				victim := commands[s.rnd.IntN(len(commands))].Process
-				moment := time.Duration(s.rnd.Int64N(int64(60 * time.Millisecond)))
+				soon := time.Duration(s.rnd.Int64N(int64(60 * time.Millisecond)))
 				killed[victim.Pid] = true
 				kills["any"]++
 				killers.Go(func() {
-					<-time.After(moment) // any will do
+					<-time.After(soon) // any moment will do
 					victim.Kill()
 				})
 			}
 		}
-		// The one that runs, its command, or both, within the work.
-		target := []string{"guard", "command", "both", ""}[s.rnd.IntN(4)]
-		moment := time.Duration(s.rnd.Int64N(int64(length + time.Millisecond)))
 		if target != "" {
 			killers.Go(func() {
 				m, ok := s.startOf(tick, over)
