@@ -72,9 +72,9 @@ func TestScheduler_SimulatedMonth(t *testing.T) {
 			j := &simulated{takes: time.Duration(rng.IntN(300)) * time.Second}
 			j.Name, j.Zone = fmt.Sprintf("job %d", i), zones[i%len(zones)]
 			switch {
-			case i < 3:
+			case i == 0:
 				j.Schedule = "*/30 * * * *"
-			case i < 12:
+			case i < 6:
 				j.Schedule = []string{"@hourly", "20 * * * *", "0 */2 * * *"}[i%3]
 			default:
 				j.Schedule = expressions[rng.IntN(len(expressions))]
@@ -109,7 +109,7 @@ func TestScheduler_SimulatedMonth(t *testing.T) {
 		}
 		edit := func() {
 			for range 1 + rng.IntN(4) {
-				j := jobs[12+rng.IntN(len(jobs)-12)]
+				j := jobs[6+rng.IntN(len(jobs)-6)]
 				j.Schedule = expressions[rng.IntN(len(expressions))]
 			}
 		}
