@@ -204,8 +204,8 @@ func (j journal) readMore(st *state) (ok bool, err error) {
 		return false, &cronce.ConfigError{Store: j.store, What: fmt.Sprintf("%s is the journal of job %q, not of %q", path, recs[0].Job, j.job),
 			Cure: "move that folder away"}
 	}
-	for _, r := range recs {
-		st.apply(r)
+	for i := range recs {
+		st.apply(&recs[i])
 	}
 	st.size += size
 	return true, nil
@@ -320,8 +320,8 @@ func (s *section) append(recs []record, lines []byte, how int) (err error) {
 		return err
 	}
 	st.size += int64(len(lines))
-	for _, r := range recs {
-		st.apply(r)
+	for i := range recs {
+		st.apply(&recs[i])
 	}
 	return nil
 }
@@ -397,8 +397,8 @@ func (s *section) begin(recs []record) error {
 		}
 		return err
 	}
-	for _, r := range lines {
-		st.apply(r)
+	for i := range lines {
+		st.apply(&lines[i])
 	}
 	st.ino, st.size, st.all = is.Ino, int64(b.Len()), append(s.st.all, st.seq)
 	s.st = st

@@ -143,7 +143,7 @@ func BenchmarkReadSegment(b *testing.B) {
 		}
 		st := newState("b")
 		for _, r := range recs {
-			st.apply(r)
+			st.apply(&r)
 		}
 	}
 }

@@ -106,7 +106,7 @@ var _ cronce.Driver = (*driver)(nil)
 
 // segmentBytes is when a new segment is begun. A claim reads the newest
 // segment whole, so it is small; each is a file, so it is not tiny.
-const segmentBytes = 32 << 10
+const segmentBytes = 16 << 10
 
 func openDriver(o Options, h host) (*driver, error) {
 	p, err := h.place(o.Dir)

@@ -288,7 +288,7 @@ func FuzzJournal(f *testing.F) {
 			}
 			st := newState("job")
 			for _, r := range recs {
-				st.apply(r)
+				st.apply(&r)
 			}
 			next := st.next()
 			if _, err := json.Marshal(next); err != nil {

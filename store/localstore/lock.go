@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,8 +29,11 @@ func isRunLock(name string) bool { return name == jobLock || isNumberedLock(name
 
 // isNumberedLock tells whether a file's name is one of those.
 func isNumberedLock(name string) bool {
-	var n int
-	_, err := fmt.Sscanf(name, "run.%d.lock", &n)
+	digits, ok := strings.CutPrefix(name, "run.")
+	if !ok {
+		return false
+	}
+	n, err := strconv.Atoi(strings.TrimSuffix(digits, ".lock"))
 	return err == nil && n > 0 && numberedLock(n) == name
 }
 

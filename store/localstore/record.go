@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -244,7 +245,10 @@ func covers(spans []span, tick time.Time) bool {
 
 // segmentName and segmentNumber convert between the number of a segment and
 // the name of its file.
-func segmentName(n int) string { return fmt.Sprintf("journal.%06d.jsonl", n) }
+func segmentName(n int) string {
+	digits := strconv.Itoa(n)
+	return "journal." + "000000"[min(len(digits), 6):] + digits + ".jsonl"
+}
 
 func segmentNumber(name string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, "journal.")
@@ -261,5 +265,5 @@ func segmentNumber(name string) (int, bool) {
 		}
 		n = n*10 + int(c-'0')
 	}
-	return n, n > 0 && segmentName(n) == name
+	return n, n > 0 && (len(digits) == 6 || digits[0] != '0')
 }

@@ -36,7 +36,7 @@ func newState(job string) *state {
 }
 
 // apply adds one record.
-func (s *state) apply(r record) {
+func (s *state) apply(r *record) {
 	if r.At.After(s.Until) {
 		s.Until = r.At
 	}
@@ -63,16 +63,15 @@ func (s *state) apply(r record) {
 		if r.Event == evSkip {
 			return
 		}
-		s.Open = append(s.Open, r)
+		s.Open = append(s.Open, *r)
 		s.Fence = max(s.Fence, r.Fence)
 		if r.Lock != nil && r.Lock.File == jobLock {
-			ran := r
-			s.Ran = &ran
+			s.Ran = clone(r)
 		} else if r.Lock != nil && isNumberedLock(r.Lock.File) {
 			s.locks[r.Lock.File] = true
 		}
 	case evHanded, evOrphans:
-		i := slices.IndexFunc(s.Open, func(o record) bool { return o.ID == r.ID })
+		i := s.open(r.ID)
 		if i < 0 {
 			return
 		}
@@ -90,11 +89,11 @@ func (s *state) apply(r record) {
 			run.Holder = r.Holder
 		}
 	case evEnd:
-		i := slices.IndexFunc(s.Open, func(o record) bool { return o.ID == r.ID })
+		i := s.open(r.ID)
 		if i < 0 {
 			return
 		}
-		run := s.Open[i].run(s.job, &r)
+		run := s.Open[i].run(s.job, r)
 		s.Open = slices.Delete(s.Open, i, i+1)
 		if kept := s.runs[r.ID]; kept != nil {
 			*kept = run
@@ -126,6 +125,16 @@ func (s *state) apply(r record) {
 			s.Seen = *r.Seen
 		}
 	}
+}
+
+// open is where in Open a run is, -1 if it has ended.
+func (s *state) open(id string) int {
+	for i := range s.Open {
+		if s.Open[i].ID == id {
+			return i
+		}
+	}
+	return -1
 }
 
 // gives notes a process that has handed a run over.

@@ -110,14 +110,24 @@ func readFile(path string) ([]byte, error) {
 }
 
 // readDir is the names in a folder.
-func readDir(dir string) ([]string, error) {
+func readDir(dir string) (names []string, err error) {
 	fd, err := open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), dir)
-	defer f.Close()
-	return f.Readdirnames(-1)
+	defer syscall.Close(fd)
+	buf := make([]byte, 4<<10)
+	for {
+		n := 0
+		err := retry(func() (err error) { n, err = syscall.Getdents(fd, buf); return err })
+		if err != nil {
+			return nil, &os.PathError{Op: "read", Path: dir, Err: err}
+		}
+		if n == 0 {
+			return names, nil
+		}
+		_, _, names = syscall.ParseDirent(buf[:n], -1, names)
+	}
 }
 
 // writeAll writes b at the file's position.
