@@ -25,6 +25,9 @@ func guardTask(ctx context.Context) error {
 			return cli.Misuse("", "'guard' is started by serve only")
 		}
 	}
+	// serve starts this program by a descriptor, and its number would be the name
+	// that ps and lslocks show.
+	os.WriteFile("/proc/self/comm", []byte("cronce"), 0)
 	orders := handover.NewOrders(os.NewFile(handover.OrdersFD, "orders"))
 	report := os.NewFile(handover.ReportFD, "report")
 	task, err := orders.Task()

@@ -237,5 +237,5 @@ func (r *freeing) ended(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.say("it is free")
+	return r.say("what held it has ended")
 }
