@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ var roles map[string]func(args []string) error
 
 func init() {
 	roles = map[string]func([]string) error{
-		"claimer": claimer, "holder": holder, "beside": beside, "guard": guard, "wedged": wedged, "stopped": stopped,
+		"claimer": claimer, "holder": holder, "beside": beside, "container": container, "guard": guard, "wedged": wedged, "stopped": stopped,
 	}
 }
 
@@ -168,6 +169,25 @@ func hold(dir string, overlap cronce.Overlap) error {
 	}
 	fmt.Println("finished")
 	return nil
+}
+
+// container is a holder that sees file systems of its own: one over the folder
+// that is named second, if any.
+func container(args []string) error {
+	runtime.LockOSThread() // a namespace is the thread's, until it execs
+	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
+		return err
+	}
+	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if len(args) > 1 {
+		if err := syscall.Mount("none", args[1], "tmpfs", 0, "size=1m"); err != nil {
+			return err
+		}
+	}
+	os.Setenv(roleVar, "holder")
+	return syscall.Exec("/proc/self/exe", append(os.Args[:1], args...), os.Environ())
 }
 
 // guard claims a tick and starts work that inherits the lock, then waits for

@@ -293,3 +293,34 @@ func TestClaim_MovedFolderOfAStrangelyNamedStore(t *testing.T) {
 		answerAs[*cronce.SkippedError](t, d, claimOf("job", tick(9-i)))
 	}
 }
+
+// A run in a container that has the store too is found like any other. One of
+// another store, which only has the same path in there, holds nothing.
+func TestClaim_RunsInContainers(t *testing.T) {
+	withMount(t, func(t *testing.T) {
+		dir := t.TempDir()
+		store := dir + "/store"
+		other := start(t, "container", store, dir)
+		if line := other.read(); !strings.HasPrefix(line, "won ") {
+			t.Fatal(line)
+		}
+		d := newDriver(t, store)
+		mustFinish(t, d, mustClaim(t, d, claimOf("job", tick(20))))
+
+		c := start(t, "container", store)
+		if line := c.read(); !strings.HasPrefix(line, "won ") {
+			t.Fatal(line)
+		}
+		for i, harm := range []string{"mv STORE/jobs/job AWAY", "rm STORE/jobs/job AWAY"} {
+			inStore(t, store, harm)
+			for n := range 2 {
+				e := answerAs[*cronce.SkippedError](t, d, claimOf("job", tick(9-3*i-n)))
+				if e.Holder == nil || e.Holder.Holder.PID != c.pid() {
+					t.Errorf("%s: holder %+v, want pid %d", harm, e.Holder, c.pid())
+				}
+			}
+		}
+		c.kill()
+		mustFinish(t, d, mustClaim(t, d, claimOf("job", tick(1))))
+	})
+}
