@@ -159,18 +159,25 @@ func TestClaim_FolderPutBackUnderARun(t *testing.T) {
 // place for the same, though the kernel gives it the same inode number.
 func TestClaim_JournalReplacedUnderAServer(t *testing.T) {
 	dir := t.TempDir() + "/store"
-	d := newDriver(t, dir)
+	d, other := newDriver(t, dir), newDriver(t, t.TempDir()+"/store")
 	mustFinish(t, d, mustClaim(t, d, claimOf("job", tick(20))))
-	inStore(t, dir, "rm STORE/jobs/job")
-	other := newDriver(t, dir)
-	c := claimOf("job", tick(9))
-	c.Holder.Via = "longer than the record that was there before"
-	mustFinish(t, other, mustClaim(t, other, c))
-	mustFinish(t, other, mustClaim(t, other, claimOf("job", tick(8))))
-	answerAs[*cronce.TakenError](t, d, claimOf("job", tick(9)))
-	answerAs[*cronce.TakenError](t, d, claimOf("job", tick(8)))
-	mustFinish(t, d, mustClaim(t, d, claimOf("job", tick(7))))
-	answerAs[*cronce.TakenError](t, other, claimOf("job", tick(7)))
+	for n := 9; n > 5; n-- {
+		mustFinish(t, other, mustClaim(t, other, claimOf("job", tick(n))))
+	}
+	b, err := os.ReadFile(other.folder("job") + "/" + segmentName(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inStore(t, dir, "mv STORE/jobs/job AWAY")
+	if err := os.WriteFile(filepath.Dir(dir)+"/away/"+segmentName(1), b, 0o600); err != nil { // in place
+		t.Fatal(err)
+	}
+	inStore(t, dir, "mv AWAY STORE/jobs/job")
+	for n := 9; n > 5; n-- {
+		answerAs[*cronce.TakenError](t, d, claimOf("job", tick(n)))
+	}
+	mustFinish(t, d, mustClaim(t, d, claimOf("job", tick(20))))
+	answerAs[*cronce.TakenError](t, newDriver(t, dir), claimOf("job", tick(20)))
 }
 
 // What a killed guard left behind is found like the guard itself.
