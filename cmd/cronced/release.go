@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -35,7 +34,14 @@ func release(ctx context.Context, args []string, stdout io.Writer) error {
 	f := cli.NewFlags("release")
 	dir := cli.StoreFlag(f)
 	force := f.Bool("force", false, "")
-	wait := f.Duration("wait", time.Minute, "")
+	wait, waits := time.Minute, false
+	f.Func("wait", "", func(v string) (err error) {
+		if wait, err = time.ParseDuration(v); err != nil || wait < 0 {
+			return errors.New("a duration from 0 on is expected, as 30s")
+		}
+		waits = true
+		return nil
+	})
 	why := whyFlag(f)
 	rest, err := f.Parse(args)
 	if err != nil {
@@ -45,12 +51,7 @@ func release(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	waits := false
-	f.Visit(func(f *flag.Flag) { waits = waits || f.Name == "wait" })
-	switch {
-	case *wait < 0:
-		return cli.Misuse("release", "--wait %s: a duration from 0 on is needed", *wait)
-	case *force && waits:
+	if *force && waits {
 		return cli.Misuse("release", "--wait and --force contradict each other: --force does not wait for anybody's own end")
 	}
 	store, err := cli.OpenThere(*dir)
@@ -75,7 +76,7 @@ func release(ctx context.Context, args []string, stdout io.Writer) error {
 	if *force {
 		return r.revoke(ctx)
 	}
-	return r.ask(ctx, *wait)
+	return r.ask(ctx, wait)
 }
 
 func (r *freeing) say(format string, args ...any) error {
