@@ -73,7 +73,7 @@ func Run(ctx context.Context, c Command) cronce.Result {
 	if err != nil {
 		return cronce.Result{Outcome: cronce.Failed, ExitCode: 126, Message: err.Error()}
 	}
-	pid, err := start(c, out)
+	pid, handle, err := start(c, out)
 	if err != nil {
 		out.abandon()
 		return cannotStart(c, err)
@@ -82,7 +82,8 @@ func Run(ctx context.Context, c Command) cronce.Result {
 	if c.Began == 0 {
 		c.Began = SinceBoot()
 	}
-	g := &guarded{c: c, pid: pid}
+	defer handle.Close()
+	g := &guarded{c: c, pid: pid, handle: handle}
 	r := g.watch(ctx)
 	g.deliver(ctx, out, &r)
 	r.Output, r.OutputBytes = out.tail.bytes()
@@ -93,21 +94,22 @@ func Run(ctx context.Context, c Command) cronce.Result {
 // that outlives the guard must not find its output closed.
 func (c Command) direct() bool { return c.Terminal || c.Orphans == cronce.OrphansLeave }
 
-// start starts the command.
-func start(c Command, out *streams) (pid int, err error) {
+// start starts the command. Its handle is a pidfd; Linux before 5.3 has none.
+func start(c Command, out *streams) (pid int, handle *os.File, err error) {
 	if c.Lock != nil {
 		// A copy that is inherited: F_DUPFD leaves close-on-exec off. No other
 		// child of this process can catch it, for there is none.
 		fd, _, errno := syscall.Syscall(syscall.SYS_FCNTL, c.Lock.Fd(), syscall.F_DUPFD, lockFD())
 		if errno != 0 {
-			return 0, fmt.Errorf("its copy of the job's lock: %w", errno)
+			return 0, nil, fmt.Errorf("its copy of the job's lock: %w", errno)
 		}
 		defer syscall.Close(int(fd))
 	}
+	pidfd := -1
 	attr := &syscall.ProcAttr{
 		Dir: c.Dir, Env: lastOfEach(c.Env),
 		Files: []uintptr{out.child[0].Fd(), out.child[1].Fd(), out.child[2].Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: !c.Terminal},
+		Sys:   &syscall.SysProcAttr{Setpgid: !c.Terminal, PidFD: &pidfd},
 	}
 	pid, err = syscall.ForkExec(c.Path, c.Args, attr)
 	if err == syscall.ENOEXEC && len(c.Args) > 0 && isText(c.Path) {
@@ -115,7 +117,11 @@ func start(c Command, out *streams) (pid int, err error) {
 		pid, err = syscall.ForkExec("/bin/sh", append([]string{"/bin/sh", "--", c.Path}, c.Args[1:]...), attr)
 	}
 	out.started()
-	return pid, err
+	if pidfd >= 0 {
+		syscall.SetNonblock(pidfd, true) // so that os.NewFile lets the poller have it
+		handle = os.NewFile(uintptr(pidfd), "pidfd")
+	}
+	return pid, handle, err
 }
 
 // lockFD is the descriptor number for the lock: LockFD, or the highest that a
@@ -130,8 +136,9 @@ func lockFD() uintptr {
 
 // guarded is a command that was started.
 type guarded struct {
-	c   Command
-	pid int
+	c      Command
+	pid    int
+	handle *os.File // of the command; may be nil
 
 	ending bool // all of it is being ended
 	ended  bool // the command itself
@@ -141,24 +148,43 @@ type guarded struct {
 	forwarded syscall.Signal // the last one that was passed on
 }
 
-// ends is closed when the next child has ended and is to be collected. Only the
-// command counts where what it leaves behind does not. SIGCHLD would tell it
-// too, but to ask package os/signal for that takes longer.
+// ends is closed when the command has ended and, once it has, when the next of
+// what it left behind has. SIGCHLD would tell it too, but to ask package
+// os/signal for that takes longer than to start a process.
 func (g *guarded) ends() <-chan struct{} {
-	const anyChild, oneChild = 0, 1 // P_ALL and P_PID of waitid(2)
-	which, pid := anyChild, 0
-	if g.c.Orphans == cronce.OrphansLeave {
-		which, pid = oneChild, g.pid
+	wait := waitForAny
+	if !g.ended {
+		wait = g.waitForCommand
 	}
 	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		errno := syscall.EINTR
-		for errno == syscall.EINTR {
-			_, _, errno = syscall.Syscall6(syscall.SYS_WAITID, uintptr(which), uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
-		}
-	}()
+	go func() { defer close(ended); wait() }()
 	return ended
+}
+
+// waitForCommand returns when the command has ended. It takes no thread of its
+// own, where the kernel can do that.
+func (g *guarded) waitForCommand() {
+	conn, err := g.handle.SyscallConn()
+	if err == nil {
+		polled := false
+		err = conn.Read(func(uintptr) bool { was := polled; polled = true; return was })
+	}
+	if err != nil {
+		waitID(oneChild, g.pid)
+	}
+}
+
+func waitForAny() { waitID(anyChild, 0) }
+
+// P_ALL and P_PID of waitid(2).
+const anyChild, oneChild = 0, 1
+
+// waitID returns when a child has ended, which is then still to be collected.
+func waitID(which, pid int) {
+	errno := syscall.EINTR
+	for errno == syscall.EINTR {
+		_, _, errno = syscall.Syscall6(syscall.SYS_WAITID, uintptr(which), uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+	}
 }
 
 // reap collects the command and every descendant that was left to us, as far
@@ -180,8 +206,9 @@ func (g *guarded) reap() {
 	}
 }
 
-// lookEvery is how often the deadlines are looked at: timers stand still while
-// the machine sleeps, the clock that deadlines are on does not.
+// lookEvery is how often the deadlines are looked at, and what has ended is
+// collected: timers stand still while the machine sleeps, the clock that
+// deadlines are on does not.
 const lookEvery = time.Second
 
 // watch sees the command through to its end.
@@ -221,6 +248,7 @@ func (g *guarded) watch(ctx context.Context) cronce.Result {
 		look.Reset(max(wait, 0))
 		select {
 		case <-look.C:
+			g.reap() // what has left the command, and ended before it
 		case <-done:
 			done = nil
 			end(cronce.Cancelled, context.Cause(ctx).Error())

@@ -397,6 +397,23 @@ func TestRun_Orphans(t *testing.T) {
 	})
 }
 
+// What the command's children leave behind is collected while the command goes
+// on: a command that runs for weeks would use up the process table.
+func TestRun_CollectsMeanwhile(t *testing.T) {
+	gate := fifo(t)
+	g := startGuard(t, sh(`sh -c 'sh -c "echo \$\$" &'; read x <`+gate), nil)
+	left := atoi(t, g.line())
+	for end := time.Now().Add(20 * time.Second); syscall.Kill(left, 0) == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("process %d has ended and is still there", left)
+		}
+	}
+	release(t, gate)
+	if r := g.wait(); r.Outcome != cronce.Succeeded {
+		t.Errorf("got %+v", r)
+	}
+}
+
 // Signals are passed on, the exit code is the command's, and an end by it is
 // no failure of the command.
 func TestRun_Signals(t *testing.T) {
