@@ -25,6 +25,12 @@ func (l *ranTicks) work(_ context.Context, run cronce.Run) error {
 	return nil
 }
 
+func (l *ranTicks) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.ticks)
+}
+
 // minutes are the ticks' minutes since start.
 func (l *ranTicks) minutes(start time.Time) (m []int) {
 	for _, t := range l.ticks {
@@ -296,11 +302,11 @@ func TestScheduler_Set(t *testing.T) {
 		if err := s.Set([]cronce.Plan{plan("stays", "@every 5s", stays)}); err != nil {
 			t.Fatal(err)
 		}
-		ran := len(goes.ticks)
+		ran := goes.count()
 		time.Sleep(30 * time.Second)
 		cancel()
 		<-done
-		if len(goes.ticks) != ran {
+		if goes.count() != ran {
 			t.Error("a job that was taken out ran")
 		}
 		seen := map[time.Time]bool{}
