@@ -231,41 +231,6 @@ func TestRun_OverlapAllow(t *testing.T) {
 	p.wantDecided("0:succeeded 1:succeeded 2:succeeded 3:overlap 4:succeeded")
 }
 
-// Ten at once for each of many ticks: one wins each, and no two run at a time.
-func TestRun_ManyAtOnce(t *testing.T) {
-	p := newPlace(t)
-	const ticks, rivals = 5, 8
-	var all []*cronceRun
-	for n := range ticks {
-		for range rivals {
-			all = append(all, p.start(tick(n), "--overlap=wait=1h", "contested", "--", "sh", "-c",
-				`mkdir alone || echo "not alone"; echo $CRONCE_TICK >>did; rmdir alone`))
-		}
-	}
-	for _, r := range all {
-		if got := r.wait(); got.out != "" || strings.Contains(got.err, "mkdir") {
-			t.Errorf("%+v", got)
-		}
-	}
-	did := map[string]int{}
-	for _, at := range strings.Fields(string(must(os.ReadFile(filepath.Join(p.dir, "did"))))) {
-		if did[at]++; did[at] > 1 {
-			t.Errorf("tick %s was run %d times", at, did[at])
-		}
-	}
-	runs := runsOf(t, p.store)
-	if len(runs) != ticks || len(did) == 0 {
-		t.Errorf("%d records for %d ticks, %d were run", len(runs), ticks, len(did))
-	}
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 // The three ways to deal with what a command leaves behind.
 func TestRun_Orphans(t *testing.T) {
 	// The child prints its pid and goes on; the command ends at once.

@@ -304,3 +304,10 @@ func (p *place) last() cronce.Run {
 	runs := runsOf(p.t, p.store)
 	return runs[len(runs)-1]
 }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

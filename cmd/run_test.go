@@ -58,11 +58,17 @@ func TestRun_ExitCodes(t *testing.T) {
 				got.want(t, c.code, c.out, c.says)
 				got.oneLine(t)
 			}
-			r := p.last()
-			if r.Outcome != c.want.Outcome || r.ExitCode != c.code || r.Signal != c.want.Signal || c.want.Message != "" && r.Message != c.want.Message {
-				t.Errorf("on record: %+v", r.Result)
-			}
 		})
+	}
+	runs := runsOf(t, p.store)
+	if len(runs) != len(rows) {
+		t.Fatalf("%d runs on record, want %d", len(runs), len(rows))
+	}
+	for i, r := range runs {
+		c := rows[i]
+		if r.Outcome != c.want.Outcome || r.ExitCode != c.code || r.Signal != c.want.Signal || c.want.Message != "" && r.Message != c.want.Message {
+			t.Errorf("%s: on record: %+v", c.name, r.Result)
+		}
 	}
 }
 
