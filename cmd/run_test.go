@@ -156,8 +156,8 @@ func TestRun_Retries(t *testing.T) {
 		p := newPlace(t)
 		p.run("--retries=1", "--retry-delay=1h", "--timeout=30m", "again", "--", "false").
 			want(t, 1, "", "exit 1; no time is left for another attempt within its timeout of 30m0s")
-		p.run("--retries=1", "--retry-delay=1ms", "--timeout=1s", "again", "--", "sh", "-c", "[ $CRONCE_ATTEMPT = 2 ] || exit 1; exec sleep 1000").
-			want(t, 124, "", "longer than its timeout of 1s")
+		p.run("--retries=1", "--retry-delay=1ms", "--timeout=5s", "again", "--", "sh", "-c", "[ $CRONCE_ATTEMPT = 2 ] || exit 1; exec sleep 1000").
+			want(t, 124, "", "longer than its timeout of 5s")
 	})
 	t.Run("left-overs of an attempt do not end the run", func(t *testing.T) {
 		p := newPlace(t)
