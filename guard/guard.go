@@ -341,13 +341,37 @@ func interrupted(s syscall.Signal) cronce.Result {
 func (g *guarded) result(why cronce.Result) cronce.Result {
 	var r cronce.Result
 	describeEnd(&r, g.status)
-	switch {
-	case why.Outcome != "":
+	if why.Outcome != "" {
 		r.Outcome, r.Message = why.Outcome, why.Message
-	case r.Outcome == cronce.Failed && g.forwarded != 0:
-		r.Outcome, r.Message = cronce.Cancelled, "got "+SignalName(g.forwarded)
+		return r
+	}
+	if r.Outcome != cronce.Failed {
+		return r
+	}
+	if s, sent := g.sent(); sent {
+		r.Outcome, r.Message = cronce.Cancelled, "got "+SignalName(s)
 	}
 	return r
+}
+
+// sent returns the signal that made a command fail: one that was passed on, or
+// that was sent to the guard and the command at once, by a terminal or an init
+// system. The latter may be told to us only after the command's end.
+func (g *guarded) sent() (syscall.Signal, bool) {
+	died := g.status.Signal() // -1: it did not
+	ofTerminal := g.c.Terminal && (died == syscall.SIGINT || died == syscall.SIGQUIT)
+	switch {
+	case g.forwarded != 0:
+	case ofTerminal:
+		return died, true
+	case g.c.Terminal, died == syscall.SIGTERM, died == syscall.SIGINT, died == syscall.SIGHUP, died == syscall.SIGQUIT:
+		select {
+		case sig := <-g.c.Signals:
+			g.forwarded = sig.(syscall.Signal)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return g.forwarded, g.forwarded != 0
 }
 
 // killEvery is how often what is left is looked for and killed: a process that
