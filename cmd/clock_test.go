@@ -399,7 +399,7 @@ func TestClock_HourBackWhileLaunchWaitsIsRefused(t *testing.T) {
 func (h *host) serve(schedule string) (s *server, set, back func(time.Time)) {
 	h.Helper()
 	crontab := write(h.T, filepath.Join(filepath.Dir(h.did), "crontab"),
-		"# cronce: name=job\n"+schedule+"  "+did+"\n# cronce: name=marker\n@every 1s  "+did+"\n")
+		"# cronce: name=job\n"+schedule+"  "+did+"\n# cronce: name=marker overlap=allow\n@every 1s  "+did+"\n")
 	s = startServer(h.T, h.command("serve", "--crontab", crontab))
 	s.await(h.T, 0, "serves 2 jobs")
 	set = func(at time.Time) {
