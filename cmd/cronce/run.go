@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -41,6 +42,7 @@ type invocation struct {
 
 // runJob is `cronce run`: it returns the exit code.
 func runJob(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	caught := catching()
 	in, err := readRun(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return cli.Fail(stderr, help([]string{"run"}, stdout))
@@ -51,7 +53,7 @@ func runJob(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if in.dryRun {
 		return cli.Fail(stderr, in.explain(ctx, claim, stdout))
 	}
-	s := in.decideAndRun(ctx, claim, stderr)
+	s := in.decideAndRun(ctx, claim, caught, stderr)
 	if in.statusFile != "" {
 		if err := writeStatus(in.statusFile, s); err != nil {
 			var path *fs.PathError
@@ -101,14 +103,14 @@ func dueTick(s *schedule.Schedule, now time.Time) time.Time {
 }
 
 // decideAndRun takes the job through a claim and, if it is won, its run.
-func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, stderr io.Writer) report {
+func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, caught <-chan (<-chan os.Signal), stderr io.Writer) report {
 	say := newSay(stderr, in.format, in.level).With("job", c.Job)
 	refuse := func(err error) report {
 		say.Error(strings.TrimPrefix(err.Error(), fmt.Sprintf("job %q: ", c.Job))) // the line begins with it
 		return report{Job: c.Job, Decision: "none", Error: err.Error(), Exit: cli.Code(err)}
 	}
-	signals := catch()
 	store, err := localstore.Open(localstore.Options{Dir: in.store})
+	signals := <-caught
 	if err != nil {
 		return refuse(err)
 	}
@@ -137,7 +139,7 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, stderr i
 		r := cronce.Result{Outcome: cronce.Cancelled, ExitCode: 128 + int(sig), Message: "got " + guard.SignalName(sig) + " before it started"}
 		return in.ended(l, r, store.Finish(ctx, l, r), say)
 	}
-	say.Info(fmt.Sprintf("run %s starts, %s", l.Run.ID, tickText(l.Run.Tick)))
+	say.Info("run " + l.Run.ID + " starts, " + tickText(l.Run.Tick))
 	path, lookErr := in.lookPath()
 	w := work{job: in.job, say: newSay(stderr, in.format, in.level), command: guard.Command{
 		Path: path, Args: in.command, Env: os.Environ(), NotFound: lookErr,
@@ -179,7 +181,7 @@ func (in *invocation) ended(l cronce.Lease, r cronce.Result, err error, say *slo
 	l.Run.Result, l.Run.End = r, time.Now()
 	out := report{Job: l.Run.Job, Decision: "run", Run: &l.Run, Exit: exitOf(r)}
 	lost := errors.Is(err, cronce.ErrLost) || r.Outcome == cronce.Cancelled && strings.HasPrefix(r.Message, cronce.ErrLost.Error())
-	byItself := r.Signal == "" && r.Message == fmt.Sprintf("exit %d", r.ExitCode)
+	byItself := r.Signal == "" && r.Message == "exit "+strconv.Itoa(r.ExitCode)
 	bySender := strings.HasPrefix(r.Message, "got ") // of the signal, who knows
 	switch {
 	case lost:
@@ -192,7 +194,7 @@ func (in *invocation) ended(l cronce.Lease, r cronce.Result, err error, say *slo
 	case r.Outcome != cronce.Succeeded && !byItself && !bySender:
 		say.Warn(fmt.Sprintf("run %s: %s", l.Run.ID, r.Message))
 	default:
-		say.Info(fmt.Sprintf("run %s %s after %s", l.Run.ID, r.Outcome, brief(l.Run.End.Sub(l.Run.Start))))
+		say.Info("run " + l.Run.ID + " " + string(r.Outcome) + " after " + brief(l.Run.End.Sub(l.Run.Start)))
 	}
 	return out
 }

@@ -113,6 +113,14 @@ func asked(ctx context.Context, store *cronce.Store, l cronce.Lease, r cronce.Re
 	return nil
 }
 
+// catching begins to catch, and hands the signals over once it has: package
+// os/signal asks a thread of its own for each of them, and that takes time.
+func catching() <-chan (<-chan os.Signal) {
+	caught := make(chan (<-chan os.Signal), 1)
+	go func() { caught <- catch() }()
+	return caught
+}
+
 // catch hands over the signals that are passed on. One that is ignored, as HUP
 // under nohup(1), stays so, here and in the command. And a reader of our output
 // that goes away does not end us.
