@@ -30,9 +30,10 @@ run: build ## run examples/crontab on a local store in .run/store, until Ctrl-C
 	@exec bin/cronce serve --crontab examples/crontab --store '$(CURDIR)/.run/store'
 
 test: packages lint ## lint, all tests with the race detector, every fuzz target for FUZZTIME (30s)
-	go test -race ./...
+	go test -race -timeout 30m ./...
 # Processes are started and killed for real: many more of them without the detector.
 	go test -count=1 ./store/localstore
+	go test -count=1 -run Crowd ./cmd
 	FUZZTIME=$(FUZZTIME) .ci/fuzz
 
 lint: ## gofmt, vet, staticcheck, tidy go.mod files, known vulnerabilities where their list is reachable
@@ -43,7 +44,7 @@ lint: ## gofmt, vet, staticcheck, tidy go.mod files, known vulnerabilities where
 	cd bench && go mod tidy -diff && go vet ./... && go tool -modfile=../.ci/tools.mod staticcheck ./...
 	.ci/vulncheck
 
-bench: ## benchmarks of every package, then beside other schedulers (some minutes)
+bench: ## benchmarks of every package, then beside other schedulers and flock(1) (some minutes)
 	go test -run '^$$' -bench . -benchmem ./...
 	cd bench && go test -bench . -benchtime 1x -timeout 30m
 
