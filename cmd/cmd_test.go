@@ -17,6 +17,7 @@ import (
 var bin string
 
 func TestMain(m *testing.M) {
+	testenv.OwnSignals()
 	dir, err := os.MkdirTemp("", "cronce-bin")
 	if err == nil {
 		err = testenv.Build(dir)
