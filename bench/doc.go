@@ -6,4 +6,7 @@
 // notes the time. They are measured in turn, several rounds, each measurement
 // in a process of its own so that nobody pays for another's garbage; the
 // medians are shown.
+//
+// It also measures what `cronce run` takes in front of a short command, beside
+// flock(1).
 package bench

@@ -181,20 +181,24 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 
 // medians of every figure on its own.
 func medians(results []result) (m result) {
-	median := func(figure func(result) float64) float64 {
+	of := func(figure func(result) float64) float64 {
 		values := make([]float64, len(results))
 		for i, r := range results {
 			values[i] = figure(r)
 		}
-		slices.Sort(values)
-		return values[len(values)/2]
+		return median(values)
 	}
-	m.CPU = median(func(r result) float64 { return r.CPU })
-	m.P50 = median(func(r result) float64 { return r.P50 })
-	m.P99 = median(func(r result) float64 { return r.P99 })
-	m.Lost = median(func(r result) float64 { return r.Lost })
-	m.Memory = median(func(r result) float64 { return r.Memory })
-	m.Added = int(median(func(r result) float64 { return float64(r.Added) }))
-	m.Add = median(func(r result) float64 { return r.Add })
+	m.CPU = of(func(r result) float64 { return r.CPU })
+	m.P50 = of(func(r result) float64 { return r.P50 })
+	m.P99 = of(func(r result) float64 { return r.P99 })
+	m.Lost = of(func(r result) float64 { return r.Lost })
+	m.Memory = of(func(r result) float64 { return r.Memory })
+	m.Added = int(of(func(r result) float64 { return float64(r.Added) }))
+	m.Add = of(func(r result) float64 { return r.Add })
 	return m
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
 }

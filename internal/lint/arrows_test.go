@@ -34,6 +34,7 @@ var arrows = []struct {
 	{"cmd/cronce", []string{".", "schedule", "crontab", "guard", "store/localstore", "internal/build", "internal/cli", "internal/handover"}},
 	{"cmd/cronced", []string{"*", "store/*", "internal/*"}},
 
+	{"bench/floor", nil},
 	{"bench", []string{".", "schedule"}},
 	{"examples/*", []string{"*", "store/*"}},
 }
