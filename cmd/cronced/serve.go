@@ -92,7 +92,7 @@ func (s *server) run(ctx context.Context, jobs []*crontab.Job, maxRunning int) e
 	signals := make(chan os.Signal, 2)
 	// PIPE too: a reader of the output that goes away must not end the runs.
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
-	defer signal.Stop(signals)
+	// Caught to the very end: a second TERM must not kill us over the last lines.
 	offering, stopOffering := context.WithCancel(ctx)
 	defer stopOffering()
 	running, stopRuns := context.WithCancelCause(ctx)
