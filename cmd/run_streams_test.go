@@ -162,7 +162,7 @@ func TestRun_ReaderStuck(t *testing.T) {
 func (p *place) terminal(args ...string) (r *cronceRun, keyboard *os.File) {
 	p.t.Helper()
 	keys, keyboard := pipe(p.t)
-	line := filepath.Join(bin, "cronce") + " run"
+	line := "exec " + filepath.Join(bin, "cronce") + " run" // a shell that stayed would die of what is typed
 	for _, a := range args {
 		line += " '" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 	}
