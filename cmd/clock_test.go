@@ -61,7 +61,7 @@ func (h *host) set(at time.Time) {
 // command is cronce on that host.
 func (h *host) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(h.bin, "cronce"), args...)
-	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0", "CRONCE_STORE="+h.store, "DID="+h.did, h.clock.Env())
+	cmd.Env = append(os.Environ(), "TZ=UTC", "CRONCE_STORE="+h.store, "DID="+h.did, h.clock.Env())
 	return cmd
 }
 
@@ -190,6 +190,7 @@ func (h *host) watchClaims() (await func(l *launch, n int)) {
 // cron starts a job at its tick, and before cronce looks at the clock this is
 // set back a little: it must not be taken for the tick before, which has run.
 func TestClock_StepBackBeforeLaunchNamesTheSameTick(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 1)
 	h.run(noon.Add(50*time.Millisecond), 0)
 	for i := 1; i <= 3; i++ {
@@ -221,6 +222,7 @@ func ticks(from time.Time, n int) []time.Time {
 // A tick up to half a minute ahead of the clock is waited for; a farther one is
 // a clock that is wrong, and refused with nothing decided.
 func TestClock_TickAheadIsWaitedForOrRefused(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 60)
 	h.run(noon, 0)
 	tick := noon.Add(time.Minute)
@@ -243,6 +245,7 @@ func TestClock_TickAheadIsWaitedForOrRefused(t *testing.T) {
 // What was started later than the start deadline is skipped as late: recorded
 // by the first to come, taken for all others.
 func TestClock_LaunchAfterStartDeadlineIsLateOnce(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 1)
 	late := noon.Add(time.Minute)
 	h.run(noon.Add(30*time.Second), 0) // the last moment
@@ -274,6 +277,7 @@ func TestClock_LaunchAfterStartDeadlineIsLateOnce(t *testing.T) {
 // The clock goes back an hour under a crontab of cronce run, and cron starts
 // everything again: no tick that ran runs again, and the first new one does.
 func TestClock_HourBackRunsNoTickAgain(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 1)
 	const minutes = 75
 	all := ticks(noon, minutes)
@@ -297,6 +301,7 @@ func TestClock_HourBackRunsNoTickAgain(t *testing.T) {
 // dropped, and back: later ticks run as ever, and nothing runs twice, not even
 // what is forgotten.
 func TestClock_YearAheadAndBackBlocksNothingRunsNothingTwice(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 1)
 	before, ahead := ticks(noon, 75), ticks(noon.AddDate(1, 0, 0), 75)
 	for _, tick := range before {
@@ -340,6 +345,7 @@ func stamps(ticks []time.Time) []string {
 // The clock is set by a year while a command runs: neither its timeout nor its
 // record suffers, and the job is as guarded as before.
 func TestClock_StepsDoNotEndWhatRuns(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 1)
 	fifo := filepath.Join(t.TempDir(), "go")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -365,6 +371,7 @@ func TestClock_StepsDoNotEndWhatRuns(t *testing.T) {
 // back an hour meanwhile: it does not wait for an hour, nor decides a tick that
 // is far ahead now, nor is that tick lost when the clock is right again.
 func TestClock_HourBackWhileLaunchWaitsIsRefused(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 1)
 	fifo := filepath.Join(t.TempDir(), "go")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -424,6 +431,7 @@ func (h *host) serve(schedule string) (s *server, set, back func(time.Time)) {
 // serve goes on while the clock goes back an hour: no tick that ran runs again,
 // and the first new one does.
 func TestClock_ServeRunsNoTickAgainAfterHourBack(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 4)
 	h.set(noon.Add(-time.Minute))
 	s, set, back := h.serve("*/20 * * * *")
@@ -452,6 +460,7 @@ func TestClock_ServeRunsNoTickAgainAfterHourBack(t *testing.T) {
 // serve goes on while the clock goes a year ahead and back: the newest tick of
 // the year runs, later ticks run as ever, and nothing runs twice.
 func TestClock_ServeGoesOnAfterYearAheadAndBack(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 4)
 	h.set(noon.Add(-time.Minute))
 	s, set, back := h.serve("*/20 * * * *")

@@ -3,6 +3,7 @@ package cmd_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,6 +19,8 @@ var bin string
 
 func TestMain(m *testing.M) {
 	testenv.OwnSignals()
+	// Else each program with the race detector sleeps a second before its end.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	dir, err := os.MkdirTemp("", "cronce-bin")
 	if err == nil {
 		err = testenv.Build(dir)
@@ -27,9 +30,20 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	bin = dir
+	// What runs in parallel here waits: for clocks, signals and processes.
+	flag.Parse()
+	if !given("test.parallel") {
+		flag.Set("test.parallel", "6")
+	}
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// given reports whether a flag stands on the command line.
+func given(name string) (is bool) {
+	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
+	return is
 }
 
 // The scripts in testdata are sessions at a shell, exit codes and all.
@@ -40,7 +54,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 			env.Setenv("CRONCE_STORE", env.WorkDir+"/store")
 			env.Setenv("TZ", "UTC")
-			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

@@ -181,6 +181,7 @@ func (d *daemon) launches(h *host) []launched {
 // little ahead and one behind, and two serves of the same job, one of which is
 // killed and started anew again and again: each tick runs once among all four.
 func TestRun_CronDaemonsAndServesShareEachTick(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -213,7 +214,7 @@ func TestRun_CronDaemonsAndServesShareEachTick(t *testing.T) {
 		}
 		line := fmt.Sprintf(`exec >>%s/launch.$$ 2>&1; date +%%s%%N; %s run -v --schedule '* * * * *' --start-deadline 10m shared -- sh %s; echo $?`,
 			to, filepath.Join(h.bin, "cronce"), work)
-		env := append(m.env(), "TZ=UTC", "GORACE=atexit_sleep_ms=0", "CRONCE_STORE="+h.store, "LENGTH="+length, h.clock.Env())
+		env := append(m.env(), "TZ=UTC", "CRONCE_STORE="+h.store, "LENGTH="+length, h.clock.Env())
 		daemons = append(daemons, startCron(h, env, line, to, lead))
 	}
 

@@ -30,7 +30,7 @@ func TestDemo_EndsWhole(t *testing.T) {
 				t.Parallel()
 				tmp := t.TempDir()
 				cmd := exec.Command(filepath.Join(bin, "cronce"), "demo", night)
-				cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "GORACE=atexit_sleep_ms=0")
+				cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 				var stderr strings.Builder
 				cmd.Stderr = &stderr
 				out, err := cmd.StdoutPipe()
@@ -72,7 +72,7 @@ func TestDemo_Killed(t *testing.T) {
 		t.Run(night, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(filepath.Join(bin, "cronce"), "demo", night)
-			cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir(), "GORACE=atexit_sleep_ms=0")
+			cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)

@@ -140,7 +140,7 @@ func (e flockEnv) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = e.dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "CRONCE_STORE=" + e.store, "GORACE=atexit_sleep_ms=0"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "CRONCE_STORE=" + e.store, "GORACE=" + os.Getenv("GORACE")}
 	return cmd
 }
 

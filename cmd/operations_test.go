@@ -54,6 +54,7 @@ func (p *place) requests(job string) []cronce.Request {
 // A run is asked to stop: its command gets TERM, and the record says who asked
 // and why.
 func TestRelease_AsksTheRunToStop(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	r := p.start("loud", "--", "sh", "-c", "trap 'echo stopped; exit 3' TERM; echo $$; while :; do sleep 0.01; done")
 	pid := r.pid()
@@ -74,6 +75,7 @@ func TestRelease_AsksTheRunToStop(t *testing.T) {
 
 // A run of a serve is released, politely and by force, and serve goes on.
 func TestRelease_UnderServe(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	crontab := write(t, filepath.Join(p.dir, "crontab"), "# cronce: name=long\n@every 1s  trap 'echo asked; exit 3' TERM; echo up; while :; do sleep 0.01; done\n")
 	s := startServe(t, p.store, crontab)
@@ -97,6 +99,7 @@ func TestRelease_UnderServe(t *testing.T) {
 // The guard is killed with -9 and its command goes on: nobody can be asked to
 // stop it, and --force ends it. The run is lost.
 func TestRelease_ForceEndsWhatNobodyWatchesOver(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	r := p.start("job", "--", "sh", "-c", "echo $$; exec sleep 1000")
 	pid := r.pid()
@@ -141,6 +144,7 @@ func TestRelease_OfOneThatIgnoresTERM(t *testing.T) {
 // Whatever the job's overlap setting: what is triggered by hand neither waits
 // for the run that goes on, nor ends it, nor runs beside it.
 func TestTrigger_NeverOverlaps(t *testing.T) {
+	t.Parallel()
 	for i, overlap := range []string{"skip", "wait=1h", "replace", "allow"} {
 		t.Run(overlap, func(t *testing.T) {
 			p := newPlace(t)
@@ -162,6 +166,7 @@ func TestTrigger_NeverOverlaps(t *testing.T) {
 // A run that was triggered keeps a scheduled one out as any other does, and a
 // signal reaches its command.
 func TestTrigger_IsARun(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	crontab := write(t, filepath.Join(p.dir, "crontab"), "# cronce: name=job\n@every 1s  echo up; exec sleep 1000\n")
 	byHand := p.startCronce("trigger", "job", "--crontab", crontab)
@@ -183,6 +188,7 @@ func TestTrigger_IsARun(t *testing.T) {
 // While a job is paused each of its ticks is skipped, once, among two serves;
 // then it goes on.
 func TestPause_UnderServe(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	crontab := write(t, filepath.Join(p.dir, "crontab"), "# cronce: name=job\n@every 1s  echo ran\n# cronce: name=other\n@every 1s  echo ran\n")
 	servers := []*server{startServe(t, p.store, crontab), startServe(t, p.store, crontab)}
@@ -228,6 +234,7 @@ func TestPause_UnderServe(t *testing.T) {
 
 // Many who do the same at once: it is done once, and each is told.
 func TestOperations_SeveralAtOnce(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.run("job", "--", "true").want(t, 0, "")
 	const persons = 6
@@ -351,6 +358,7 @@ func TestStoreInit_ForAUser(t *testing.T) {
 
 // Who sits at the terminal is on record, whoever they have become since.
 func TestOperations_NameWhoSitsAtTheTerminal(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.run("job", "--", "true").want(t, 0, "")
 	ptmx, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

@@ -16,6 +16,7 @@ import (
 // With standard streams closed the command finds /dev/null there, and no file
 // of the store's.
 func TestRun_ClosedStreams(t *testing.T) {
+	t.Parallel()
 	for _, closed := range []string{"<&-", ">&-", "2>&-", "<&- >&-", ">&- 2>&-", "<&- >&- 2>&-"} {
 		t.Run(strings.NewReplacer("<&-", "in", "2>&-", "err", ">&-", "out").Replace(closed), func(t *testing.T) {
 			p := newPlace(t)

@@ -50,6 +50,7 @@ func (p *place) wantDecided(want string) {
 // A run longer than its interval: the next tick is skipped, once, with the
 // holder on record and in one line; when it has ended the next tick runs.
 func TestRun_OverlapSkip(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	holder, gate := p.hold(0, "long")
 	first := runsOf(t, p.store)[0]
@@ -80,6 +81,7 @@ func TestRun_OverlapSkip(t *testing.T) {
 
 // The exit code of a skip: 0 for a tick, 75 for a run without one, any by flag.
 func TestRun_SkipExit(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	holder, gate := p.hold(0, "held")
 	p.run(tick(1), "--skip-exit=9", "held", "--", "echo", "ran").want(t, 9, "", "skipped")
@@ -215,6 +217,7 @@ func TestRun_OverlapReplace(t *testing.T) {
 
 // allow: side by side, without a fence.
 func TestRun_OverlapAllow(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	first, gate1 := p.hold(0, "many", "--overlap=allow")
 	second, gate2 := p.hold(1, "many", "--overlap=allow")

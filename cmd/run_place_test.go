@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -114,7 +115,7 @@ func (p *place) startCommand(cmd *exec.Cmd) *cronceRun {
 // tryCommand starts a command with the environment of the tests, after change.
 func (p *place) tryCommand(cmd *exec.Cmd, change func()) (*cronceRun, error) {
 	p.t.Helper()
-	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0", "CRONCE_STORE="+p.store, "RUN="+filepath.Join(bin, "cronce")+" run")
+	cmd.Env = append(os.Environ(), "TZ=UTC", "CRONCE_STORE="+p.store, "RUN="+filepath.Join(bin, "cronce")+" run")
 	cmd.Dir = p.dir
 	// A session of its own: whether a person sits at the test must not matter.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -222,6 +223,18 @@ func (r *cronceRun) signal(sig syscall.Signal) {
 	r.t.Helper()
 	if err := r.cmd.Process.Signal(sig); err != nil {
 		r.t.Fatal(err)
+	}
+}
+
+// endAllThatName kills every process with that word in its arguments: what a
+// serve that was killed has left behind has no parent of ours.
+func endAllThatName(t *testing.T, word string) {
+	t.Helper()
+	for _, pid := range guard.Descendants(1) {
+		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if pid != os.Getpid() && strings.Contains(string(args), word) {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
 }
 

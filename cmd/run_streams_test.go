@@ -125,6 +125,7 @@ func TestRun_OutputCannotBeWritten(t *testing.T) {
 // A reader that reads no more holds the run, as it would hold the command; but
 // not longer than the command would be let live.
 func TestRun_ReaderStuck(t *testing.T) {
+	t.Parallel()
 	// More than the pipes and the guard have room for.
 	const script = "echo up; head -c 1000000 /dev/zero; echo never >&2"
 	const fits = "echo up; head -c 100000 /dev/zero; echo done >&2" // into the two pipes, or nearly
@@ -176,6 +177,7 @@ func (p *place) terminal(args ...string) (r *cronceRun, keyboard *os.File) {
 
 // A terminal stays one, and the command is in the group that it talks to.
 func TestRun_OnATerminal(t *testing.T) {
+	t.Parallel()
 	group := `perl -e 'open S, "/proc/$_/stat" and print((split / /, <S>)[4], " ") for @ARGV' $$ $PPID`
 	for _, orphans := range []string{"wait", "leave"} {
 		t.Run("orphans="+orphans, func(t *testing.T) {
@@ -206,6 +208,7 @@ func TestRun_OnATerminal(t *testing.T) {
 // Ctrl-C reaches the command once, from the terminal; from cronce it would
 // come a second time. A signal that only cronce gets is still passed on.
 func TestRun_CtrlC(t *testing.T) {
+	t.Parallel()
 	counts := `$| = 1; $SIG{INT} = sub { $n++; print "got $n\n" }; $SIG{TERM} = sub { print "counted $n\n"; exit 4 };
 		print getppid, "\n"; sleep 1000 while 1`
 	t.Run("once", func(t *testing.T) {
@@ -260,6 +263,7 @@ func TestRun_CtrlC(t *testing.T) {
 // A line from a crontab that is typed at a terminal is a run by hand and says
 // so; there a skip is a failure, and taken is no secret.
 func TestRun_TypedAtATerminal(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	type typed struct {
 		args []string

@@ -17,6 +17,7 @@ import (
 
 // The command's exit code is the run's, as it is in a shell; the record says more.
 func TestRun_ExitCodes(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	write(t, filepath.Join(p.dir, "text"), "text")
 	for name, text := range map[string]string{"plain": "echo \"$0 $1\"\n", "strange": "#!/no/such/interpreter\n", "binary": "\x7fELF\x00\x00\x00 of some other machine"} {
@@ -75,6 +76,7 @@ func TestRun_ExitCodes(t *testing.T) {
 // A signal to cronce run goes to the command. How that ends it is its own
 // affair, and no failure.
 func TestRun_SignalsReachTheCommand(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
 		for _, c := range []struct {
 			name, perl string
@@ -104,6 +106,7 @@ func TestRun_SignalsReachTheCommand(t *testing.T) {
 
 // At the timeout: TERM, after the grace KILL, and exit 124 either way.
 func TestRun_Timeout(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, script, signal string }{
 		{"obeys", `exec sleep 1000`, "SIGTERM"},
 		{"ignores TERM", `trap "" TERM; while :; do sleep 0.01; done`, "SIGKILL"},
@@ -122,6 +125,7 @@ func TestRun_Timeout(t *testing.T) {
 
 // A run that failed is tried again as one run: same tick, same fence.
 func TestRun_Retries(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	got := p.run(tick(0), "--retries=3", "--retry-delay=1ms", "again", "--",
 		"sh", "-c", `echo "$CRONCE_ATTEMPT $CRONCE_RUN_ID $CRONCE_FENCE $CRONCE_TICK"; [ $CRONCE_ATTEMPT = 3 ]`)
@@ -176,6 +180,7 @@ func TestRun_Retries(t *testing.T) {
 
 // It says once, while it runs, that it goes on for long.
 func TestRun_WarnAt(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	gate := p.gate("gate")
 	r := p.start("--warn-at=50ms", "--retries=1", "--retry-delay=1ms", "long", "--", "sh", "-c", "read x <"+gate+"; exit 1")
@@ -260,6 +265,7 @@ func TestRun_WhatIsInherited(t *testing.T) {
 
 // The status file tells what was decided, and can do no harm to the run.
 func TestRun_StatusFile(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	status := filepath.Join(p.dir, "status.json")
 	content := func() string {
@@ -311,7 +317,7 @@ func TestRun_StatusFile(t *testing.T) {
 		if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 			t.Errorf("the link was replaced: %v, %v", info, err)
 		}
-		if info, err := os.Stat("/dev/stdout"); err != nil || info.Mode().IsRegular() {
+		if info, err := os.Lstat("/dev/stdout"); err != nil || info.Mode()&os.ModeSymlink == 0 {
 			t.Errorf("/dev/stdout was replaced: %v, %v", info, err)
 		}
 	})
@@ -336,6 +342,7 @@ func TestRun_StatusFile(t *testing.T) {
 
 // A lease that is taken away ends the run, with a code of its own.
 func TestRun_LeaseTakenAway(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	r := p.start("--retries=5", "--retry-delay=1ms", "revoked", "--", "sh", "-c", "echo up; exec sleep 1000")
 	r.line()

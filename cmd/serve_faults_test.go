@@ -32,6 +32,7 @@ func makeFifo(t *testing.T, path string) *bufio.Reader {
 // Nobody reads what serve prints, and a job prints a lot: the other jobs run
 // at their ticks all the same, and two signals still end serve.
 func TestServe_StalledReaderHoldsNothingUp(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	did := makeFifo(t, filepath.Join(dir, "did"))
 	crontab := write(t, filepath.Join(dir, "crontab"), fmt.Sprintf(`
@@ -75,6 +76,7 @@ func TestServe_StalledReaderHoldsNothingUp(t *testing.T) {
 // An upgrade puts another program into the place of the thin one: the serve
 // that runs goes on with the one it was started with.
 func TestServe_GoesOnWhenItsProgramsAreReplaced(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	own := filepath.Join(dir, "bin")
 	if out, err := exec.Command("cp", "-r", bin, own).CombinedOutput(); err != nil {
@@ -100,6 +102,7 @@ func TestServe_GoesOnWhenItsProgramsAreReplaced(t *testing.T) {
 // A guard that cannot begin has started nothing: the run is a failure that says
 // so, and not lost.
 func TestServe_WhatIsNotStartedIsNotLost(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	store := filepath.Join(dir, "store")
 	crontab := write(t, filepath.Join(dir, "crontab"), "# cronce: name=tick\n@every 1s  echo hello\n")
@@ -125,10 +128,11 @@ func TestServe_WhatIsNotStartedIsNotLost(t *testing.T) {
 // With orphans=leave a daemon that a run has left behind goes on printing when
 // serve is killed, and the next tick does not wait for it.
 func TestServe_LeftBehindIsNotHurt(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	did := makeFifo(t, filepath.Join(dir, "did"))
-	gate := makeFifo(t, filepath.Join(dir, "gate"))
-	_ = gate
+	makeFifo(t, filepath.Join(dir, "gate"))
+	t.Cleanup(func() { endAllThatName(t, dir) })
 	crontab := write(t, filepath.Join(dir, "crontab"), fmt.Sprintf(`
 # cronce: name=daemon orphans=leave
 @every 1s  (read x <%[1]s/gate; for i in 1 2 3; do echo still here; done && echo printed >%[1]s/did) & echo $! >%[1]s/did

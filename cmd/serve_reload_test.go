@@ -15,6 +15,7 @@ import (
 // A crontab that changes is loaded anew, by itself and on HUP; what is wrong in
 // it is named, and a file that cannot be used leaves what was served.
 func TestServe_Reload(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	crontab := write(t, filepath.Join(dir, "crontab"), "# cronce: name=one\n@every 1s  echo first\n")
 	s := startServe(t, filepath.Join(dir, "store"), crontab)
@@ -126,6 +127,7 @@ func TestServe_ReloadStorm(t *testing.T) {
 
 // An @reboot line runs once a boot, whoever serves it and however often.
 func TestServe_RebootOnceABoot(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	store := filepath.Join(dir, "store")
 	crontab := write(t, filepath.Join(dir, "crontab"), "# cronce: name=warm-up\n@reboot  echo warm\n# cronce: name=tick\n@every 1s true\n")

@@ -37,7 +37,7 @@ func startServe(t *testing.T, store, crontab string, args ...string) *server {
 func startServeFrom(t *testing.T, bin, store, crontab string, args ...string) *server {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(bin, "cronce"), append([]string{"serve", "--store", store, "--crontab", crontab}, args...)...)
-	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "TZ=UTC")
 	return startServer(t, cmd)
 }
 
@@ -166,6 +166,7 @@ func runsOf(t *testing.T, store string) []cronce.Run {
 // again and again: each tick is run once, by the word of the jobs themselves,
 // and the store's records agree.
 func TestServe_TwoServesRunEachTickOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	store, did := filepath.Join(dir, "store"), filepath.Join(dir, "did")
 	crontab := write(t, filepath.Join(dir, "crontab"), fmt.Sprintf(`
@@ -290,6 +291,7 @@ func (s *server) says(words ...string) bool {
 // A run longer than its interval: the ticks within it are skipped, once each,
 // with the holder on record, and the next tick runs.
 func TestServe_OverlapIsSkippedAndRecorded(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	store := filepath.Join(dir, "store")
 	go1 := filepath.Join(dir, "go")
@@ -323,6 +325,7 @@ func TestServe_OverlapIsSkippedAndRecorded(t *testing.T) {
 
 // The first TERM lets the run end; nothing new is started.
 func TestServe_FirstSignalWaitsSecondEnds(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	crontab := write(t, filepath.Join(dir, "crontab"), "# cronce: name=long\n@every 1s  trap 'echo stopped; exit 3' TERM; echo up; while :; do sleep 0.01; done\n")
 	store := filepath.Join(dir, "store")
@@ -356,6 +359,7 @@ func TestServe_FirstSignalWaitsSecondEnds(t *testing.T) {
 // are started, and the reason is said; when there is room again it goes on.
 // A store that cannot be written at the start is refused.
 func TestServe_FullAndReadOnlyDisk(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	crontab := write(t, filepath.Join(dir, "crontab"), "# cronce: name=filler\n@every 1s  cat /dev/zero >>"+dir+"/disk/fill 2>/dev/null; echo filled\n")
 	// A mount of our own, which ends with us. serve runs in it, and what we
@@ -392,7 +396,7 @@ func TestServe_FullAndReadOnlyDisk(t *testing.T) {
 	cronceIn := filepath.Join(bin, "cronce")
 	log := filepath.Join(dir, "log")
 	write(t, log, "")
-	sh(fmt.Sprintf("GORACE=atexit_sleep_ms=0 %s serve --store disk/store --crontab %s >%s 2>&1 & echo $! >pid", cronceIn, crontab, log))
+	sh(fmt.Sprintf("%s serve --store disk/store --crontab %s >%s 2>&1 & echo $! >pid", cronceIn, crontab, log))
 	awaitFile := func(from int, words ...string) int {
 		t.Helper()
 		for {

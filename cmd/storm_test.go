@@ -220,7 +220,7 @@ func newStorm(t *testing.T) *storm {
 func (s *storm) command(tick int, length time.Duration) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(bin, "cronce"), "run", "--schedule", "@every 1s", "--start-deadline", "24h", "--warn-at", "24h",
 		"--tick", s.tick(tick), "storm", "--", "sh", "-c", markedWork)
-	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0", "CRONCE_STORE="+s.store, "LENGTH=")
+	cmd.Env = append(os.Environ(), "TZ=UTC", "CRONCE_STORE="+s.store, "LENGTH=")
 	cmd.Env = append(cmd.Env, s.env()...)
 	if length > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("LENGTH=%.3f", length.Seconds()))
