@@ -89,12 +89,16 @@ func TestStartPgBouncer(t *testing.T) {
 	b.Stop()
 	silent(t, b.Addr(), "")
 	b.Continue()
-	// In a pool of transactions, a session's settings go to another client.
-	if got, err := ask(t, b.Server, b.URL(), "SET application_name = 'first'"); err != nil {
-		t.Errorf("through it: %q, %v", got, err)
-	}
-	if got, err := ask(t, b.Server, b.URL(), "SELECT count(DISTINCT pg_backend_pid()) FROM pg_stat_activity"); err != nil || got != "1" {
-		t.Errorf("through it: %q, %v", got, err)
+	// In a pool of transactions, a session's settings go to another client; in
+	// one of sessions they do not.
+	for mode, want := range map[string]string{"transaction": "777kB", "session": s.SQL("SHOW work_mem")} {
+		b := StartPgBouncer(t, mode, s.URL())
+		if _, err := ask(t, b.Server, b.URL(), "SET work_mem = '777kB'"); err != nil {
+			t.Error(err)
+		}
+		if got, err := ask(t, b.Server, b.URL(), "SHOW work_mem"); err != nil || got != want {
+			t.Errorf("through a pool in %s mode: %q, %v", mode, got, err)
+		}
 	}
 }
 
