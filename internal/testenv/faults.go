@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -55,8 +56,8 @@ func (s *Server) Snapshot() {
 }
 
 // Restart kills the server, if it runs, and starts it again on the same port
-// with the same settings and with that data. It returns when the server
-// answers.
+// with the same settings and with that data; one that has none (PgBouncer, a
+// sentinel) only Kept. It returns when the server answers.
 func (s *Server) Restart(with Data) {
 	s.t.Helper()
 	s.kill()
@@ -143,16 +144,18 @@ func (s *Server) snapshot() error {
 }
 
 func (s *Server) restore(with Data) error {
-	switch with {
-	case Gone:
+	switch {
+	case with == Kept:
+		return nil
+	case s.fresh == nil:
+		return errors.New("it has no data that could be gone or stale")
+	case with == Gone:
 		if err := os.RemoveAll(s.path("data")); err != nil {
 			return err
 		}
 		return s.fresh()
-	case Stale:
-		return copyTree(s.path("snapshot"), s.path("data"))
 	}
-	return nil
+	return copyTree(s.path("snapshot"), s.path("data"))
 }
 
 // copyTree makes a folder an exact copy of another.
