@@ -109,6 +109,8 @@ const (
 	Resume RequestKind = "resume" // take a pause back
 	Stop   RequestKind = "stop"   // ask the holders to end their runs
 	Revoke RequestKind = "revoke" // let the holders' leases not be renewed
+	// take a pruning watermark that lies ahead of the store's clock back to it
+	ResetWatermark RequestKind = "reset-watermark"
 )
 
 // Request is what was asked of a job, and by whom.

@@ -7,112 +7,6 @@ import (
 	"time"
 )
 
-// Claim asks a store to decide a tick.
-type Claim struct {
-	RunID      string // from NewRunID; the same claim again gets the same answer
-	Job        string
-	Definition Definition // zero: no definition is looked at or kept
-	Tick       time.Time  // whole seconds; zero: a run by hand, which has no tick
-	Slots      int        // how many runs the tick may have (identical crontab lines); 0 is 1
-	Attempt    int        // 0 is 1
-	Overlap    Overlap
-	// StartDeadline is how old the tick may be when it is first offered,
-	// by the store's clock; 0: as old as it likes.
-	StartDeadline time.Duration
-	// Offered is the store's time when this claim was first offered, as
-	// *HeldError gave it; zero the first time.
-	Offered time.Time
-	// CatchUp marks a tick offered after a later one is due: a live holder
-	// leaves it undecided whatever Overlap says.
-	CatchUp bool
-	// TTL of the lease, for a store whose leases expire; 0: DefaultTTL.
-	TTL    time.Duration
-	Holder Holder
-}
-
-// The bounds of a lease's TTL. A store may have a higher floor of its own.
-const (
-	MinTTL     = 5 * time.Second
-	DefaultTTL = 15 * time.Second
-	MaxTTL     = time.Minute
-)
-
-// MaxSkew is how far a tick may lie ahead of the store's clock: a nearer one
-// is waited for, a farther one refused.
-const MaxSkew = 30 * time.Second
-
-// RunQuery selects runs. Zero fields select all.
-type RunQuery struct {
-	Job   string
-	ID    string
-	Since time.Time // decided at or after it
-	Limit int       // the newest so many
-}
-
-// Driver is what a store implements; programs call it through [Store].
-//
-// Each method is one atomic step: a caller that dies anywhere in it leaves it
-// either done or not done. A driver neither retries nor logs nor waits for
-// anything but its server. Errors other than those named mean that the outcome
-// is unknown; Runs by ID then tells.
-type Driver interface {
-	// Claim decides a tick and, where it is to be run, takes the lease with a
-	// fence above every earlier one of the job.
-	//
-	// A run id that has been decided gets the same answer again, and once its
-	// run has ended a *TakenError with that run.
-	// A run by hand is not skipped as paused or late.
-	// *TakenError: the tick was decided earlier, by another claim.
-	// *SkippedError: this claim decided it as a skip.
-	// *HeldError: a holder lives or may live, nothing is decided; claim again
-	// with Offered set. Under OverlapWait and OverlapReplace it may also mean
-	// that this claim now has the job's one place to wait, which ends by
-	// itself with its claimer.
-	// *ConflictError: the store keeps another definition, nothing is decided.
-	// *SkewError: the tick lies ahead of the store's clock, nothing is decided.
-	//
-	// Before it decides, it marks every run of the job whose lease has ended
-	// as Lost, each once.
-	Claim(ctx context.Context, c Claim) (Lease, error)
-
-	// Renew extends the lease and brings requests to stop. It also records
-	// Lease.Orphaned, and a Run.Holder that changed: the lease was handed to
-	// another process. ErrLost: the lease has ended, and is not taken again.
-	Renew(ctx context.Context, l Lease) (Lease, error)
-
-	// Finish records the result and gives up the lease. Repeating it is
-	// harmless. ErrLost: the lease had ended before, and nothing was changed.
-	Finish(ctx context.Context, l Lease, r Result) error
-
-	// Request records a person's request. A job that is paused stays paused by
-	// whom it was: another Pause changes nothing, and is not recorded. Nor is
-	// what finds nothing to resume, stop or revoke.
-	Request(ctx context.Context, r Request) error
-
-	// Requests returns what was asked of a job, oldest first: the newest limit
-	// of it, or all that is kept where limit is 0. A definition that came with
-	// a claim is no request.
-	Requests(ctx context.Context, job string, limit int) ([]Request, error)
-
-	// Now is the store's clock.
-	Now(ctx context.Context) (time.Time, error)
-
-	// Jobs returns the state of the named job, or of all, by name. A job that
-	// the store has never seen is not in it.
-	Jobs(ctx context.Context, job string) ([]JobState, error)
-
-	// Runs returns the runs that q selects, oldest first, Result.Output
-	// included where q names one ID.
-	Runs(ctx context.Context, q RunQuery) ([]Run, error)
-
-	// Prune forgets runs decided before that time, of the named job or of all,
-	// never a live one, and returns how many. A tick it forgot stays decided.
-	Prune(ctx context.Context, job string, before time.Time) (int, error)
-
-	// Close gives back what the driver holds. Leases are not released.
-	Close() error
-}
-
 // ErrLost says that a lease has ended: by expiry, revocation, or because the
 // store marked its run as lost.
 var ErrLost = errors.New("the lease has ended")
@@ -172,6 +66,8 @@ func (e *SkippedError) Why() string {
 
 // HeldError says that a holder lives, or may live, and that nothing is decided.
 type HeldError struct {
+	// Holder has the lease, or the place to wait. It has an ID or a PID, but
+	// where the store may have forgotten who has the lease it is only a Job.
 	Holder  Run
 	Offered time.Time // for the next claim
 	// Expires is when the lease ends unless it is renewed, zero where leases do
@@ -180,6 +76,9 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
+	if e.Holder.ID == "" && e.Holder.Holder.PID == 0 {
+		return fmt.Sprintf("job %q: the store is new or may have lost records: a run that it knows nothing of may go on until %s", e.Holder.Job, Stamp(e.Expires))
+	}
 	return fmt.Sprintf("job %q is held: %s", e.Holder.Job, describeHolder(e.Holder))
 }
 
@@ -332,7 +231,7 @@ func (s *Store) Request(ctx context.Context, r Request) error {
 		return err
 	}
 	switch r.Kind {
-	case Define, Pause, Resume, Stop, Revoke:
+	case Define, Pause, Resume, Stop, Revoke, ResetWatermark:
 		return s.d.Request(ctx, r)
 	}
 	return fmt.Errorf("job %q: no such request: %q", r.Job, r.Kind)
@@ -374,6 +273,9 @@ func (s *Store) Requests(ctx context.Context, job string, limit int) ([]Request,
 func (s *Store) Prune(ctx context.Context, job string, before time.Time) (int, error) {
 	return s.d.Prune(ctx, job, before)
 }
+
+// Init is [Driver.Init].
+func (s *Store) Init(ctx context.Context) error { return s.d.Init(ctx) }
 
 // Close is [Driver.Close].
 func (s *Store) Close() error { return s.d.Close() }

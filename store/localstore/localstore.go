@@ -173,6 +173,9 @@ func (d *driver) put(job string, st *state) {
 	d.states[job] = st
 }
 
+// Init has nothing to do: a store is known since it was made.
+func (d *driver) Init(ctx context.Context) error { return errors.Join(d.writable(), ctx.Err()) }
+
 // Close gives up places to wait. Leases, and the locks that keep them, stay
 // with whoever has them.
 func (d *driver) Close() error {

@@ -139,6 +139,8 @@ func (s *section) request(r cronce.Request) ([]lockID, error) {
 		}
 		rec.Event = evResume
 		return nil, s.write(rec)
+	case cronce.ResetWatermark:
+		return nil, nil // ticks ahead of the clock are never forgotten here
 	case cronce.Stop:
 		rec.Event = evStop
 	case cronce.Revoke:
