@@ -41,10 +41,13 @@ var arrows = []struct {
 
 // external says which modules the code of a package may import, tests aside.
 // Whoever is not named here has the standard library only.
-var external = map[string][]string{}
+var external = map[string][]string{
+	"store/storetest": {"github.com/anishathalye/porcupine"},
+}
 
 // forTests are the modules that tests may import as well.
 var forTests = []string{
+	"github.com/anishathalye/porcupine",
 	"github.com/rogpeppe/go-internal",
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 var claimPromises = []promise{
-	{"TickIsDecidedOnce", func(e *env) {
+	{"TickIsDecidedOnce", "3.3", func(e *env) {
 		l := e.lease(e.store, e.claim("job", 0))
 		if r := e.taken(e.Open(e.t), e.claim("job", 0)); r.ID != l.Run.ID || !r.Live() {
 			e.t.Errorf("taken by %+v, want the live run %s", r, l.Run.ID)
@@ -21,7 +21,7 @@ var claimPromises = []promise{
 		}
 	}},
 
-	{"TickIsDecidedOnceAmongManyAtOnce", func(e *env) {
+	{"TickIsDecidedOnceAmongManyAtOnce", "5.1", func(e *env) {
 		clients := []*cronce.Store{e.store, e.Open(e.t), e.Open(e.t), e.Open(e.t)}
 		for i := range 5 {
 			answers := e.race(clients, 64, func() cronce.Claim { return e.claim("job", i) })
@@ -35,7 +35,7 @@ var claimPromises = []promise{
 		}
 	}},
 
-	{"DecisionOutlivesTheRun", func(e *env) {
+	{"DecisionOutlivesTheRun", "3.3", func(e *env) {
 		l := e.lease(e.store, e.claim("job", 0))
 		e.finish(e.store, l, cronce.Failed)
 		if r := e.taken(e.Open(e.t), e.claim("job", 0)); r.ID != l.Run.ID || r.Outcome != cronce.Failed {
@@ -43,14 +43,14 @@ var claimPromises = []promise{
 		}
 	}},
 
-	{"EarlierTickCanBeDecidedAfterALaterOne", func(e *env) {
+	{"EarlierTickCanBeDecidedAfterALaterOne", "3.3", func(e *env) {
 		e.finish(e.store, e.lease(e.store, e.claim("job", 5)), cronce.Succeeded)
 		e.finish(e.store, e.lease(e.store, e.claim("job", 2)), cronce.Succeeded)
 		e.taken(e.store, e.claim("job", 2))
 		e.taken(e.store, e.claim("job", 5))
 	}},
 
-	{"SameRunIDGetsTheSameAnswer", func(e *env) {
+	{"SameRunIDGetsTheSameAnswer", "5.5", func(e *env) {
 		c := e.claim("job", 0)
 		l := e.lease(e.store, c)
 		again := e.lease(e.store, c)
@@ -69,7 +69,7 @@ var claimPromises = []promise{
 		}
 	}},
 
-	{"RunsByHandHaveNoTick", func(e *env) {
+	{"RunsByHandHaveNoTick", "3.1", func(e *env) {
 		for range 2 {
 			c := e.byHand("job")
 			e.finish(e.store, e.lease(e.store, c), cronce.Succeeded)
@@ -83,7 +83,7 @@ var claimPromises = []promise{
 		}
 	}},
 
-	{"FencesGrow", func(e *env) {
+	{"FencesGrow", "5.2", func(e *env) {
 		last := int64(0)
 		grown := func(l cronce.Lease) {
 			e.t.Helper()
@@ -109,7 +109,7 @@ var claimPromises = []promise{
 		}
 	}},
 
-	{"FenceIsAtLeastTheTimeInMicroseconds", func(e *env) {
+	{"FenceIsAtLeastTheTimeInMicroseconds", "3.4", func(e *env) {
 		before, err := e.store.Now(e.t.Context())
 		if err != nil {
 			e.t.Fatal(err)
@@ -119,7 +119,7 @@ var claimPromises = []promise{
 		}
 	}},
 
-	{"SlotsOfATickAreRunsOfItsOwn", func(e *env) {
+	{"SlotsOfATickAreRunsOfItsOwn", "3.3", func(e *env) {
 		slot := func(i int) cronce.Claim {
 			c := e.claim("job", i)
 			c.Slots, c.Overlap.Policy = 3, cronce.OverlapAllow
@@ -139,7 +139,7 @@ var claimPromises = []promise{
 		}
 	}},
 
-	{"AttemptsOfATickAreDecidedApart", func(e *env) {
+	{"AttemptsOfATickAreDecidedApart", "3.7", func(e *env) {
 		e.finish(e.store, e.lease(e.store, e.claim("job", 0)), cronce.Failed)
 		second := e.claim("job", 0)
 		second.Attempt = 2
@@ -151,7 +151,7 @@ var claimPromises = []promise{
 		e.taken(e.store, e.claim("job", 0))
 	}},
 
-	{"LateTickIsSkipped", func(e *env) {
+	{"LateTickIsSkipped", "3.1", func(e *env) {
 		c := e.claim("job", 0) // 20 minutes old
 		c.StartDeadline = 10 * time.Minute
 		e.skipped(e.store, c, cronce.SkipLate)
@@ -163,7 +163,7 @@ var claimPromises = []promise{
 		e.lease(e.store, c)
 	}},
 
-	{"TickThatWaitedIsNotLate", func(e *env) {
+	{"TickThatWaitedIsNotLate", "3.1", func(e *env) {
 		// The deadline is tested against the time of the first offer.
 		c := e.claim("job", 0)
 		c.StartDeadline = time.Minute
@@ -171,7 +171,7 @@ var claimPromises = []promise{
 		e.lease(e.store, c)
 	}},
 
-	{"TickAheadIsRefusedAndNotDecided", func(e *env) {
+	{"TickAheadIsRefusedAndNotDecided", "3.1", func(e *env) {
 		now, err := e.store.Now(e.t.Context())
 		if err != nil {
 			e.t.Fatal(err)
@@ -191,14 +191,14 @@ var claimPromises = []promise{
 		}
 	}},
 
-	{"CancelledClaimDecidesNothing", func(e *env) {
+	{"CancelledClaimDecidesNothing", "5.5", func(e *env) {
 		if _, err := e.store.Claim(cancelled(), e.claim("job", 0)); err == nil {
 			e.t.Error("a claim under a context that has ended succeeded")
 		}
 		e.lease(e.store, e.claim("job", 0))
 	}},
 
-	{"NamesAreApart", func(e *env) {
+	{"NamesAreApart", "3.3", func(e *env) {
 		long := strings.Repeat("x", cronce.MaxNameBytes-1)
 		names := []string{"a", "A", "a.b", "a/b", "a\\b", "../a", "a b", "á", "a\u0301", "a%", "a_", "-a", ".", "..", "a:b", "{a}", "a*", "'a'",
 			"日報", long + "1", long + "2", "/usr/bin/php /srv/x/cron.php --all"}

@@ -8,7 +8,7 @@ import (
 )
 
 var leasePromises = []promise{
-	{"FinishTwiceIsHarmless", func(e *env) {
+	{"FinishTwiceIsHarmless", "5.4", func(e *env) {
 		l := e.lease(e.store, e.claim("job", 0))
 		e.finish(e.store, l, cronce.Succeeded)
 		first := e.run(l.Run.ID)
@@ -21,7 +21,7 @@ var leasePromises = []promise{
 		e.renewed(e.store, next) // still there
 	}},
 
-	{"EndedLeaseIsNotRenewed", func(e *env) {
+	{"EndedLeaseIsNotRenewed", "5.4", func(e *env) {
 		l := e.lease(e.store, e.claim("job", 0))
 		e.renewed(e.store, l)
 		e.finish(e.store, l, cronce.Succeeded)
@@ -30,7 +30,7 @@ var leasePromises = []promise{
 		}
 	}},
 
-	{"RenewBringsTheStoresTime", func(e *env) {
+	{"RenewBringsTheStoresTime", "3.5", func(e *env) {
 		l := e.lease(e.store, e.claim("job", 0))
 		before := l.Granted
 		if before.IsZero() {
@@ -42,7 +42,7 @@ var leasePromises = []promise{
 		}
 	}},
 
-	{"LostRunIsMarkedOnce", func(e *env) {
+	{"LostRunIsMarkedOnce", "5.6", func(e *env) {
 		dying := e.Open(e.t)
 		l := e.lease(dying, e.claim("job", 0))
 		e.kill(dying)
@@ -72,7 +72,7 @@ var leasePromises = []promise{
 		}
 	}},
 
-	{"LostRunKeepsItsTick", func(e *env) {
+	{"LostRunKeepsItsTick", "3.7", func(e *env) {
 		dying := e.Open(e.t)
 		l := e.lease(dying, e.claim("job", 0))
 		e.kill(dying)
@@ -82,7 +82,7 @@ var leasePromises = []promise{
 		}
 	}},
 
-	{"LateFinisherChangesNothing", func(e *env) {
+	{"LateFinisherChangesNothing", "3.6", func(e *env) {
 		gone := e.Open(e.t)
 		l := e.lease(gone, e.claim("job", 0))
 		e.kill(gone)
@@ -100,7 +100,7 @@ var leasePromises = []promise{
 		e.finish(e.store, next, cronce.Succeeded)
 	}},
 
-	{"HandedLeaseHasItsNewHolder", func(e *env) {
+	{"HandedLeaseHasItsNewHolder", "3.5", func(e *env) {
 		l := e.lease(e.store, e.claim("job", 0))
 		l.Run.Holder.PID, l.Run.Holder.Via = 4712, "guard"
 		l = e.renewed(e.store, l)
@@ -116,7 +116,7 @@ var leasePromises = []promise{
 		}
 	}},
 
-	{"OnlyLeftoversMakeTheSkipOrphans", func(e *env) {
+	{"OnlyLeftoversMakeTheSkipOrphans", "3.4", func(e *env) {
 		l := e.lease(e.store, e.claim("job", 0))
 		e.skipped(e.store, e.claim("job", 1), cronce.SkipOverlap, &l)
 		l.Orphaned = true
@@ -131,7 +131,7 @@ var leasePromises = []promise{
 		e.lease(e.store, e.claim("job", 3))
 	}},
 
-	{"StopReachesTheHolder", func(e *env) {
+	{"StopReachesTheHolder", "3.5", func(e *env) {
 		l := e.lease(e.store, e.claim("job", 0))
 		if l = e.renewed(e.store, l); l.Stop != nil {
 			e.t.Fatalf("asked to stop by nobody: %+v", l.Stop)
@@ -148,7 +148,7 @@ var leasePromises = []promise{
 		}
 	}},
 
-	{"StopReachesAllRunsSideBySide", func(e *env) {
+	{"StopReachesAllRunsSideBySide", "3.5", func(e *env) {
 		a := e.lease(e.store, under(e.claim("job", 0), cronce.OverlapAllow, 0))
 		b := e.lease(e.store, under(e.claim("job", 1), cronce.OverlapAllow, 0))
 		e.request(cronce.Request{Kind: cronce.Stop, Job: "job"})
@@ -158,7 +158,7 @@ var leasePromises = []promise{
 		}
 	}},
 
-	{"RevokedLeaseIsNotRenewed", func(e *env) {
+	{"RevokedLeaseIsNotRenewed", "3.8", func(e *env) {
 		l := e.lease(e.store, e.claim("job", 0))
 		e.request(cronce.Request{Kind: cronce.Revoke, Job: "job", By: "ann@host"})
 		if _, err := e.store.Renew(e.t.Context(), l); !errors.Is(err, cronce.ErrLost) {
@@ -175,7 +175,7 @@ var leasePromises = []promise{
 		e.renewed(e.store, next)
 	}},
 
-	{"RequestsForAnIdleJobHitNoLaterRun", func(e *env) {
+	{"RequestsForAnIdleJobHitNoLaterRun", "3.8", func(e *env) {
 		e.finish(e.store, e.lease(e.store, e.claim("job", 0)), cronce.Succeeded)
 		e.request(cronce.Request{Kind: cronce.Stop, Job: "job"})
 		e.request(cronce.Request{Kind: cronce.Revoke, Job: "job"})
@@ -185,7 +185,7 @@ var leasePromises = []promise{
 		}
 	}},
 
-	{"CloseReleasesNoLease", func(e *env) {
+	{"CloseReleasesNoLease", "5.2", func(e *env) {
 		holder := e.Open(e.t)
 		l := e.lease(holder, e.claim("job", 0))
 		if err := holder.Close(); err != nil {
@@ -201,7 +201,7 @@ var leasePromises = []promise{
 		}
 	}},
 
-	{"PreviousSuccessIsTheLastTickThatSucceeded", func(e *env) {
+	{"PreviousSuccessIsTheLastTickThatSucceeded", "3.6", func(e *env) {
 		for i, step := range []struct {
 			ends cronce.Outcome
 			want time.Time

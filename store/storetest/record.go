@@ -10,7 +10,7 @@ import (
 )
 
 var recordPromises = []promise{
-	{"RunIsOnRecordWithAllItReported", func(e *env) {
+	{"RunIsOnRecordWithAllItReported", "3.6", func(e *env) {
 		c := e.claim("job", 0)
 		c.Holder.User = "ann"
 		l := e.lease(e.store, c)
@@ -33,7 +33,7 @@ var recordPromises = []promise{
 		}
 	}},
 
-	{"LongTextsAreKeptInPart", func(e *env) {
+	{"LongTextsAreKeptInPart", "3.6", func(e *env) {
 		l := e.lease(e.store, e.claim("job", 0))
 		out := bytes.Repeat([]byte("0123456789abcdef"), 8<<10)
 		out[len(out)-1] = '\n'
@@ -49,7 +49,7 @@ var recordPromises = []promise{
 		}
 	}},
 
-	{"RunsAreSelected", func(e *env) {
+	{"RunsAreSelected", "3.6", func(e *env) {
 		var ids []string
 		var third time.Time
 		for i := range 5 {
@@ -90,7 +90,7 @@ var recordPromises = []promise{
 		}
 	}},
 
-	{"JobsAreListedByName", func(e *env) {
+	{"JobsAreListedByName", "3.2", func(e *env) {
 		c := e.lease(e.store, e.claim("c", 0))
 		e.finish(e.store, e.lease(e.store, e.claim("a", 0)), cronce.Failed)
 		e.request(cronce.Request{Kind: cronce.Define, Job: "b", Definition: cronce.Definition{Schedule: "@daily", Zone: "UTC"}})
@@ -112,7 +112,7 @@ var recordPromises = []promise{
 		}
 	}},
 
-	{"PruningKeepsTicksDecided", func(e *env) {
+	{"PruningKeepsTicksDecided", "5.1", func(e *env) {
 		for i := range 5 {
 			e.finish(e.store, e.lease(e.store, e.claim("job", i)), cronce.Succeeded)
 		}
@@ -136,7 +136,7 @@ var recordPromises = []promise{
 		}
 	}},
 
-	{"PruningSparesLiveAndLaterRuns", func(e *env) {
+	{"PruningSparesLiveAndLaterRuns", "5.1", func(e *env) {
 		live := e.lease(e.store, under(e.claim("job", 0), cronce.OverlapAllow, 0))
 		ended := e.lease(e.store, under(e.claim("job", 1), cronce.OverlapAllow, 0))
 		e.finish(e.store, ended, cronce.Succeeded)

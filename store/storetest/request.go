@@ -8,7 +8,7 @@ import (
 )
 
 var requestPromises = []promise{
-	{"RequestsAreOnRecord", func(e *env) {
+	{"RequestsAreOnRecord", "3.8", func(e *env) {
 		l := e.lease(e.store, e.claim("job", 0))
 		def := cronce.Definition{Schedule: "@daily", Zone: "UTC"}
 		asked := []cronce.Request{
@@ -44,7 +44,7 @@ var requestPromises = []promise{
 		}
 	}},
 
-	{"ThePauseThatWasFirstStands", func(e *env) {
+	{"ThePauseThatWasFirstStands", "3.8", func(e *env) {
 		e.finish(e.store, e.lease(e.store, e.claim("job", 0)), cronce.Succeeded)
 		e.request(cronce.Request{Kind: cronce.Resume, Job: "job", By: "nobody@host"}) // there is nothing to resume
 		e.request(cronce.Request{Kind: cronce.Pause, Job: "job", By: "ann@host", Why: "first"})
@@ -58,7 +58,7 @@ var requestPromises = []promise{
 		}
 	}},
 
-	{"PruningIsOfOneJob", func(e *env) {
+	{"PruningIsOfOneJob", "5.1", func(e *env) {
 		for _, job := range []string{"a", "b"} {
 			e.finish(e.store, e.lease(e.store, e.claim(job, 0)), cronce.Succeeded)
 		}
