@@ -27,7 +27,7 @@ const (
 	playedGames = 5
 
 	// Where a lease's end has to be waited for there is one game, of this length.
-	playedTime = 15 * time.Second
+	playedTime = 10 * time.Second
 )
 
 // game is one random history, of jobs of its own.

@@ -30,6 +30,22 @@ var leasePromises = []promise{
 		}
 	}},
 
+	{"LeaseThatIsNotOnRecordIsLost", "5.4", func(e *env) {
+		e.finish(e.store, e.lease(e.store, e.claim("job", 0)), cronce.Succeeded)
+		for _, job := range []string{"job", "nobody"} {
+			l := cronce.Lease{Run: cronce.Run{ID: cronce.NewRunID(), Job: job, Tick: e.tick(0), Attempt: 1, Slot: 1, Fence: 1}, TTL: e.TTL}
+			if _, err := e.store.Renew(e.t.Context(), l); !errors.Is(err, cronce.ErrLost) {
+				e.t.Errorf("renewal for %s: %v, want ErrLost", job, err)
+			}
+			if err := e.store.Finish(e.t.Context(), l, cronce.Result{Outcome: cronce.Succeeded}); !errors.Is(err, cronce.ErrLost) {
+				e.t.Errorf("finish for %s: %v, want ErrLost", job, err)
+			}
+		}
+		if n := len(e.runs("")); n != 1 {
+			e.t.Errorf("%d runs on record, want 1", n)
+		}
+	}},
+
 	{"RenewBringsTheStoresTime", "3.5", func(e *env) {
 		l := e.lease(e.store, e.claim("job", 0))
 		before := l.Granted

@@ -52,10 +52,10 @@ func (s *server) claim(c cronce.Claim) (cronce.Lease, error) {
 	if c.Overlap.Policy == cronce.OverlapAllow {
 		return s.lease(j, c), nil
 	}
-	if end := s.seen.Add(cronce.MaxTTL); !s.known && !s.expired(end) && s.flaw != "no quarantine" {
+	if end := s.seen.Add(s.quarantine); !s.known && !s.expired(end) && s.flaw != "no quarantine" {
 		return none, &cronce.HeldError{Holder: cronce.Run{Job: j.Job}, Offered: offered, Expires: end}
 	}
-	if err := s.held(j, c, offered); err != nil {
+	if err := s.held(j, c, offered); err != nil && s.flaw != "an overlap is allowed" {
 		return none, err
 	}
 	j.place = nil
@@ -102,14 +102,15 @@ func (s *server) decided(j *job, c cronce.Claim) error {
 	var taken []*run
 	for _, r := range j.runs {
 		switch {
-		case !r.Tick.Equal(c.Tick) || r.Attempt != c.Attempt || r.ID == c.RunID:
+		case !r.Tick.Equal(c.Tick) || r.ID == c.RunID:
+		case r.Attempt != c.Attempt && s.flaw != "attempts are one decision":
 		case s.flaw == "a claim without the tick" && !r.Live():
 		default:
 			taken = append(taken, r)
 		}
 	}
 	switch {
-	case len(taken) >= c.Slots:
+	case len(taken) >= c.Slots, len(taken) > 0 && s.flaw == "slots are one decision":
 		return &cronce.TakenError{Job: j.Job, Tick: c.Tick, Run: taken[len(taken)-1].Run}
 	case j.pruned.After(s.now()) && s.flaw != "a watermark ahead blocks in silence":
 		return &cronce.ConfigError{Store: "memory", What: "job " + j.Job + " has a pruning watermark ahead of the clock", Cure: "reset it"}
@@ -131,7 +132,7 @@ func (s *server) held(j *job, c cronce.Claim, offered time.Time) error {
 			holder = r
 		}
 		live = live || r.granted.After(offered) || s.flaw == "whoever has a lease lives"
-		if !r.orphaned {
+		if !r.orphaned || s.flaw == "orphans are runs" {
 			reason = cronce.SkipOverlap
 		}
 	}
@@ -149,7 +150,7 @@ func (s *server) held(j *job, c cronce.Claim, offered time.Time) error {
 		return s.skip(j, c, cronce.SkipOverlap, &p.run)
 	}
 	wait := &cronce.HeldError{Holder: holder.Run, Offered: offered, Expires: holder.expires()}
-	if c.CatchUp {
+	if c.CatchUp && s.flaw != "a catch-up tick is skipped" {
 		return wait
 	}
 	if waits && (p == nil || mine) {
@@ -162,7 +163,7 @@ func (s *server) held(j *job, c cronce.Claim, offered time.Time) error {
 	switch {
 	case !live, same && waits:
 		return wait
-	case mine && s.now().Sub(offered) < c.Overlap.Wait:
+	case mine && (s.now().Sub(offered) < c.Overlap.Wait || s.flaw == "a wait never runs out"):
 		if c.Overlap.Policy == cronce.OverlapReplace {
 			s.replace(j, c)
 		}
@@ -177,7 +178,7 @@ func (s *server) held(j *job, c cronce.Claim, offered time.Time) error {
 func (s *server) replace(j *job, c cronce.Claim) {
 	r := &cronce.Request{Kind: cronce.Stop, Job: j.Job, By: "run " + c.RunID, At: s.now()}
 	for _, l := range j.runs {
-		if l.Live() && l.stop == nil {
+		if l.Live() && (l.stop == nil || s.flaw == "a replacement asks each time") {
 			l.stop = r
 			r.Runs = append(r.Runs, l.ID)
 		}
@@ -219,7 +220,7 @@ func (s *server) skip(j *job, c cronce.Claim, reason cronce.SkipReason, holder *
 func (s *server) lease(j *job, c cronce.Claim) cronce.Lease {
 	r := s.record(j, c)
 	r.granted, r.ttl = s.now(), c.TTL
-	if c.Overlap.Policy != cronce.OverlapAllow {
+	if c.Overlap.Policy != cronce.OverlapAllow || s.flaw == "runs side by side have fences" {
 		switch s.flaw {
 		case "fences are counted":
 			j.Fence++

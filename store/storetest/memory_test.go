@@ -16,7 +16,9 @@ import (
 // server's clock. It keeps every promise, except the one that its flaw is
 // named for.
 type server struct {
-	flaw string
+	flaw       string
+	real       bool // its clock is the host's and cannot be moved
+	quarantine time.Duration
 
 	mu    sync.Mutex
 	clock time.Time // moves by a microsecond with each operation, and by advance
@@ -54,7 +56,7 @@ type place struct {
 }
 
 func newServer(flaw string) *server {
-	return &server{flaw: flaw, clock: time.Now().UTC().Truncate(time.Microsecond), jobs: map[string]*job{}}
+	return &server{flaw: flaw, clock: time.Now().UTC().Truncate(time.Microsecond), jobs: map[string]*job{}, quarantine: cronce.MaxTTL}
 }
 
 // now is the server's clock.
@@ -66,6 +68,14 @@ func (s *server) expired(end time.Time) bool {
 		return !time.Now().Before(end)
 	}
 	return !s.now().Before(end)
+}
+
+// tick lets the clock go on, so that no two operations are at one time.
+func (s *server) tick() {
+	s.clock = s.clock.Add(time.Microsecond)
+	if now := time.Now().UTC().Truncate(time.Microsecond); s.real && now.After(s.clock) {
+		s.clock = now
+	}
 }
 
 func (s *server) advance(d time.Duration) {
@@ -116,7 +126,7 @@ func do[T any](ctx context.Context, c *client, f func(s *server) (T, error)) (T,
 		return none, errNetwork
 	}
 	c.server.mu.Lock()
-	c.server.clock = c.server.clock.Add(time.Microsecond)
+	c.server.tick()
 	answer, err := f(c.server)
 	c.server.mu.Unlock()
 	if drop {
@@ -151,7 +161,13 @@ func (c *client) Renew(ctx context.Context, l cronce.Lease) (cronce.Lease, error
 		if r.revoked != nil {
 			return l, &cronce.RevokedError{Request: *r.revoked}
 		}
-		r.granted, r.Holder, r.orphaned = s.now(), l.Run.Holder, r.orphaned || l.Orphaned
+		r.granted, r.orphaned = s.now(), r.orphaned || l.Orphaned
+		if s.flaw != "who takes over is not recorded" {
+			r.Holder = l.Run.Holder
+		}
+		if s.flaw == "each renewal is for the default TTL" {
+			r.ttl = cronce.DefaultTTL
+		}
 		l.Granted, l.TTL, l.Stop = r.granted, r.ttl, r.stop
 		return l, nil
 	})
@@ -198,6 +214,9 @@ func (c *client) Finish(ctx context.Context, l cronce.Lease, result cronce.Resul
 
 // end records a result.
 func (s *server) end(r *run, result cronce.Result) {
+	if s.flaw == "the beginning of the output is kept" {
+		result.Output = result.Output[:min(len(result.Output), 64<<10)]
+	}
 	result.Output = slices.Clone(result.Output[max(0, len(result.Output)-64<<10):])
 	result.Message = result.Message[:min(len(result.Message), 1<<10)]
 	r.Result, r.End = result, s.now()
@@ -225,7 +244,7 @@ func (c *client) Request(ctx context.Context, r cronce.Request) error {
 func (s *server) request(j *job, r *cronce.Request) bool {
 	switch r.Kind {
 	case cronce.Define:
-		if j.Definition == r.Definition && !j.Since.IsZero() {
+		if j.Definition == r.Definition && !j.Since.IsZero() && s.flaw != "the same definition is another" {
 			return false
 		}
 		j.Definition, j.Since = r.Definition, r.At
@@ -247,7 +266,7 @@ func (s *server) request(j *job, r *cronce.Request) bool {
 	case cronce.Stop, cronce.Revoke:
 		for _, l := range j.runs {
 			switch {
-			case !l.Live() || s.expired(l.expires()):
+			case (!l.Live() || s.expired(l.expires())) && s.flaw != "who is not there is asked to stop":
 				continue
 			case r.Kind == cronce.Stop:
 				l.stop = r
@@ -307,7 +326,7 @@ func (c *client) Runs(ctx context.Context, q cronce.RunQuery) ([]cronce.Run, err
 			for _, r := range j.runs {
 				if (q.Job == "" || q.Job == j.Job) && (q.ID == "" || q.ID == r.ID) && !r.Start.Before(q.Since) {
 					found := r.Run
-					if q.ID == "" {
+					if q.ID == "" && s.flaw != "lists carry output" {
 						found.Output = nil
 					}
 					runs = append(runs, found)
@@ -333,6 +352,9 @@ func (c *client) Prune(ctx context.Context, name string, before time.Time) (int,
 					return false
 				}
 				n++
+				if s.flaw == "pruning loses the last success" {
+					j.success = time.Time{}
+				}
 				if r.Tick.After(j.pruned) && s.flaw != "pruning re-opens ticks" {
 					j.pruned = r.Tick
 				}
@@ -351,7 +373,12 @@ func (c *client) Init(ctx context.Context) error {
 	return err
 }
 
-func (c *client) Close() error { return nil }
+func (c *client) Close() error {
+	if c.server.flaw == "closing releases" {
+		c.server.forget()
+	}
+	return nil
+}
 
 func (c *client) fault(cut, drop bool) {
 	c.mu.Lock()
@@ -361,9 +388,11 @@ func (c *client) fault(cut, drop bool) {
 
 // job is the job of that name, made if it is not there and may be.
 func (s *server) job(name string, create bool) *job {
+	if s.flaw == "names are folded" {
+		name = strings.ToLower(name)
+	}
 	j := s.jobs[name]
 	if j == nil && create {
-		name = strings.Clone(name)
 		j = &job{JobState: cronce.JobState{Job: name}}
 		s.jobs[name] = j
 	}

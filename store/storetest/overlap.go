@@ -59,8 +59,15 @@ var overlapPromises = []promise{
 		l := e.lease(e.store, e.claim("job", 1))
 		c := e.claim("job", 0)
 		c.CatchUp = true
-		if held := e.held(e.store, c); held.Holder.ID != l.Run.ID {
-			e.t.Errorf("held by %+v, want run %s", held.Holder, l.Run.ID)
+		for range 3 { // also when the holder is known to live, whatever the policy
+			held := e.held(e.store, c)
+			if held.Holder.ID != l.Run.ID {
+				e.t.Errorf("held by %+v, want run %s", held.Holder, l.Run.ID)
+			}
+			c.Offered = held.Offered
+			e.pass(5 * time.Millisecond)
+			l = e.renewed(e.store, l)
+			e.held(e.store, under(c, cronce.OverlapWait, time.Millisecond))
 		}
 		e.finish(e.store, l, cronce.Succeeded)
 		e.lease(e.store, c)
@@ -147,6 +154,10 @@ var overlapPromises = []promise{
 		if l.Stop.Kind != cronce.Stop || l.Stop.Job != "job" {
 			e.t.Errorf("request is %+v", l.Stop)
 		}
+		e.held(e.store, c)
+		if asked, err := e.store.Requests(e.t.Context(), "job", 0); err != nil || len(asked) != 1 {
+			e.t.Errorf("asked to stop on record: %+v, %v; want once", asked, err)
+		}
 		e.finish(e.store, l, cronce.Cancelled)
 		next := e.lease(e.store, c)
 		if next = e.renewed(e.store, next); next.Stop != nil {
@@ -221,6 +232,12 @@ var overlapPromises = []promise{
 		e.finish(e.store, e.lease(e.store, c), cronce.Succeeded)
 		if s := e.job("job"); s.Definition != two || !s.Since.After(first.Since) {
 			e.t.Errorf("state: %+v, want definition %+v since later than %v", s, two, first.Since)
+		}
+		since := e.job("job").Since
+		e.pass(2 * time.Millisecond)
+		e.request(cronce.Request{Kind: cronce.Define, Job: "job", Definition: two, By: "ann@host"})
+		if s := e.job("job"); !s.Since.Equal(since) {
+			e.t.Errorf("the same definition again is since %v, was since %v", s.Since, since)
 		}
 		// A claim that brings none changes none.
 		e.finish(e.store, e.lease(e.store, e.claim("job", 2)), cronce.Succeeded)

@@ -17,11 +17,23 @@ const flawVariable = "CRONCE_STORETEST_FLAW"
 
 // TestMemory runs the suite on the store in memory.
 func TestMemory(t *testing.T) {
-	Run(t, func(t *testing.T) Harness { return memory(os.Getenv(flawVariable)) })
+	Run(t, func(t *testing.T) Harness { return memory(newServer(os.Getenv(flawVariable))) })
 }
 
-func memory(flaw string) Harness {
-	s := newServer(flaw)
+// TestMemoryInRealTime runs the suite as on a store whose clock cannot be
+// moved: leases end when their time has passed.
+func TestMemoryInRealTime(t *testing.T) {
+	t.Parallel()
+	Run(t, func(t *testing.T) Harness {
+		s := newServer("")
+		s.real, s.quarantine = true, 5*time.Second
+		h := memory(s)
+		h.Advance, h.Quarantine = nil, s.quarantine
+		return h
+	})
+}
+
+func memory(s *server) Harness {
 	var clients sync.Map // of *client, by *cronce.Store
 	of := func(s *cronce.Store) *client {
 		c, _ := clients.Load(s)
@@ -82,6 +94,23 @@ var flaws = []struct {
 	{"a watermark ahead blocks in silence", []string{"WatermarkAheadOfTheClockIsRefused"}},
 	{"a restart loses decisions", []string{"DecisionsSurviveARestart"}},
 	{"no incarnation", []string{"ForgetfulStoreSkipsWhatWasDue", "ForgetfulStoreGivesNoLeaseUntilAllHaveEnded"}},
+	{"closing releases", []string{"CloseReleasesNoLease"}},
+	{"who takes over is not recorded", []string{"HandedLeaseHasItsNewHolder"}},
+	{"each renewal is for the default TTL", []string{"LeaseSaysWhenItEnds"}},
+	{"the same definition is another", []string{"AnotherDefinition"}},
+	{"who is not there is asked to stop", []string{"ThePauseThatWasFirstStands"}},
+	{"lists carry output", []string{"RunIsOnRecordWithAllItReported"}},
+	{"the beginning of the output is kept", []string{"LongTextsAreKeptInPart"}},
+	{"names are folded", []string{"NamesAreApart"}},
+	{"pruning loses the last success", []string{"PruningKeepsTicksDecided"}},
+	{"orphans are runs", []string{"OnlyLeftoversMakeTheSkipOrphans"}},
+	{"a catch-up tick is skipped", []string{"CatchUpTickStaysUndecidedWhileHeld"}},
+	{"a replacement asks each time", []string{"ReplaceAsksTheHolderToStopAndFollowsIt"}},
+	{"runs side by side have fences", []string{"AllowRunsBesideOthers"}},
+	{"attempts are one decision", []string{"AttemptsOfATickAreDecidedApart"}},
+	{"slots are one decision", []string{"SlotsOfATickAreRunsOfItsOwn"}},
+	{"an overlap is allowed", []string{"NoRunStartsBesideALiveOne", "SkipNamesTheHolderAndDecidesTheTick", "RandomHistories"}},
+	{"a wait never runs out", []string{"WaitRunsOut"}},
 	{"no quarantine", []string{"ForgetfulStoreGivesNoLeaseUntilAllHaveEnded"}},
 }
 
@@ -110,7 +139,7 @@ func TestFlawsAreFound(t *testing.T) {
 // TestRulesAreTested defends that each rule of the contract that a store can
 // keep has a promise, and each promise a name of its own.
 func TestRulesAreTested(t *testing.T) {
-	together, alone := promises(memory(""))
+	together, alone := promises(memory(newServer("")))
 	seen := map[string]bool{}
 	var rules []string
 	for _, p := range slices.Concat(together, alone) {
