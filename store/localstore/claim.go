@@ -247,6 +247,11 @@ func (s *section) again(c cronce.Claim, run cronce.Run, now time.Time) (cronce.L
 	case !run.Live():
 		return none, &cronce.TakenError{Job: run.Job, Tick: run.Tick, Run: run}
 	}
+	if asked, err := s.readControl(); err != nil {
+		return none, err
+	} else if err := asked.revoked(run); err != nil {
+		return none, err
+	}
 	s.d.mu.Lock()
 	have := s.d.leases[run.ID]
 	s.d.mu.Unlock()

@@ -32,8 +32,8 @@ func (d *driver) Renew(ctx context.Context, l cronce.Lease) (cronce.Lease, error
 	if err != nil {
 		return l, diskError(d.dir, "", err)
 	}
-	if c.Revoke.is(l.Run.ID) {
-		return l, &cronce.RevokedError{Request: cronce.Request{Kind: cronce.Revoke, Job: l.Run.Job, By: c.Revoke.By, Why: c.Revoke.Why, At: c.Revoke.At}}
+	if err := c.revoked(l.Run); err != nil {
+		return l, err
 	}
 	l.Granted = d.now()
 	if c.Stop.is(l.Run.ID) {

@@ -32,6 +32,14 @@ type order struct {
 
 func (o *order) is(run string) bool { return o != nil && slices.Contains(o.Runs, run) }
 
+// revoked is a *cronce.RevokedError if the run's lease was taken away.
+func (c control) revoked(run cronce.Run) error {
+	if !c.Revoke.is(run.ID) {
+		return nil
+	}
+	return &cronce.RevokedError{Request: cronce.Request{Kind: cronce.Revoke, Job: run.Job, By: c.Revoke.By, Why: c.Revoke.Why, At: c.Revoke.At}}
+}
+
 // with is the order r for those runs, and for the runs of an earlier one that
 // still live.
 func (o *order) with(r record, open []record) *order {

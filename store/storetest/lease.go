@@ -175,15 +175,20 @@ var leasePromises = []promise{
 	}},
 
 	{"RevokedLeaseIsNotRenewed", "3.8", func(e *env) {
-		l := e.lease(e.store, e.claim("job", 0))
-		e.request(cronce.Request{Kind: cronce.Revoke, Job: "job", By: "ann@host"})
-		if _, err := e.store.Renew(e.t.Context(), l); !errors.Is(err, cronce.ErrLost) {
-			e.t.Fatalf("renewal of a revoked lease: %v, want ErrLost", err)
+		c := e.claim("job", 0)
+		l := e.lease(e.store, c)
+		e.request(cronce.Request{Kind: cronce.Revoke, Job: "job", By: "ann@host", Why: "hangs"})
+		for name, err := range map[string]error{
+			"renewal":            errOf(e.store.Renew(e.t.Context(), l)),
+			"the claim repeated": errOf(e.store.Claim(e.t.Context(), c)), // nor is that a renewal
+		} {
+			var revoked *cronce.RevokedError
+			if !errors.As(err, &revoked) || revoked.Request.By != "ann@host" || revoked.Request.Why != "hangs" || revoked.Request.At.IsZero() {
+				e.t.Errorf("%s of a revoked lease: %v, want *RevokedError", name, err)
+			}
 		}
 		// The next run starts at the lease's end or at the holder's word.
-		if err := e.store.Finish(e.t.Context(), l, cronce.Result{Outcome: cronce.Cancelled}); err != nil && !errors.Is(err, cronce.ErrLost) {
-			e.t.Fatal(err)
-		}
+		e.finish(e.store, l, cronce.Cancelled)
 		next := e.lease(e.store, e.claim("job", 1))
 		if next.Run.Fence <= l.Run.Fence {
 			e.t.Errorf("fence %d after %d", next.Run.Fence, l.Run.Fence)

@@ -88,7 +88,7 @@ var flaws = []struct {
 	{"the last finish stands", []string{"FinishTwiceIsHarmless", "FinishWithoutReplyCanBeRepeated"}},
 	{"lost runs are marked again", []string{"LostRunIsMarkedOnce"}},
 	{"a revoked lease ends at once", []string{"RevokedLeaseKeepsOthersOutUntilItsEnd", "RevokedHoldersWordEndsItsLease", "RandomHistories"}},
-	{"a revoked lease is claimed again", []string{"RevokedLeaseKeepsOthersOutUntilItsEnd"}},
+	{"a revoked lease is claimed again", []string{"RevokedLeaseIsNotRenewed", "RevokedLeaseKeepsOthersOutUntilItsEnd"}},
 	{"pruning re-opens ticks", []string{"PruningKeepsTicksDecided", "RandomHistories"}},
 	{"pruning takes live runs", []string{"PruningSparesLiveAndLaterRuns"}},
 	{"a watermark ahead blocks in silence", []string{"WatermarkAheadOfTheClockIsRefused"}},
@@ -111,6 +111,7 @@ var flaws = []struct {
 	{"slots are one decision", []string{"SlotsOfATickAreRunsOfItsOwn"}},
 	{"an overlap is allowed", []string{"NoRunStartsBesideALiveOne", "SkipNamesTheHolderAndDecidesTheTick", "RandomHistories"}},
 	{"a wait never runs out", []string{"WaitRunsOut"}},
+	{"each sight is the first", []string{"ForgetfulStoreGivesNoLeaseUntilAllHaveEnded"}},
 	{"no quarantine", []string{"ForgetfulStoreGivesNoLeaseUntilAllHaveEnded"}},
 }
 
