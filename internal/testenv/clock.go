@@ -23,8 +23,8 @@ import (
 // where now is the machine's clock, at is an instant on it in nanoseconds since
 // 1970 (default 0), rate a whole number (default 1; 0: it stands still) and
 // offset a Go duration. Timers and the monotonic clock go timers times as fast
-// as the machine's (default 1, fixed for each process), whatever happens to
-// the wall clock. time.Sleep, file times and CLOCK_BOOTTIME stay real.
+// as the machine's, and slow times as slowly (both default 1, and fixed for each
+// process), whatever happens to the wall clock. time.Sleep, file times and CLOCK_BOOTTIME stay real.
 func BuildWithClock(dir string) error {
 	return buildWithClock(dir, "./cmd/cronce", "./cmd/cronced")
 }

@@ -80,6 +80,16 @@ func TestBuildWithClock(t *testing.T) {
 		t.Errorf("two minutes passed in %s, by the program's own word as %s and %s", real, time.Duration(timer), time.Duration(ticker))
 	}
 
+	// Half as fast; the program's own word for how long it was stays the same.
+	half := follow(t, program, "CRONCE_TEST_CLOCK=timers=600,slow=2")
+	before = time.Now()
+	if _, err := fmt.Sscan(half("timers"), &timer, &ticker); err != nil {
+		t.Fatal(err)
+	}
+	if real, minute := time.Since(before), int64(time.Minute); timer < minute || ticker < minute || real < 2*time.Minute/300 {
+		t.Errorf("at half the speed two minutes passed in %s, by the program's own word as %s and %s", real, time.Duration(timer), time.Duration(ticker))
+	}
+
 	plain := follow(t, program)
 	var ns int64
 	before = time.Now().Round(0)

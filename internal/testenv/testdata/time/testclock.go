@@ -17,6 +17,7 @@ type testSettings struct {
 	rate   int64
 	at     int64
 	timers int64
+	slow   int64
 }
 
 var (
@@ -47,7 +48,7 @@ func testLook() *testSettings {
 		s = testParse(testRead(text))
 		s.file, s.read = text, read
 	}
-	if old != nil && old.timers != s.timers {
+	if old != nil && (old.timers != s.timers || old.slow != s.slow) {
 		panic("CRONCE_TEST_CLOCK: the speed of timers cannot change in a running process")
 	}
 	testClock.Store(s)
@@ -75,7 +76,7 @@ func testRead(file string) string {
 
 // testParse reads "key=value,…".
 func testParse(text string) *testSettings {
-	s := &testSettings{rate: 1, timers: 1}
+	s := &testSettings{rate: 1, timers: 1, slow: 1}
 	for text != "" {
 		var key, value string
 		part := &key
@@ -110,6 +111,9 @@ func testParse(text string) *testSettings {
 		case key == "timers" && n > 0:
 			s.timers = int64(n)
 			continue
+		case key == "slow" && n > 0:
+			s.slow = int64(n)
+			continue
 		}
 		panic("CRONCE_TEST_CLOCK: cannot read " + key + "=" + value)
 	}
@@ -122,7 +126,12 @@ func (s *testSettings) now() (sec int64, nsec int32, mono int64) {
 	sec, nsec, mono = runtimeNow()
 	wall := sec*int64(Second) + int64(nsec)
 	wall = s.at + (wall-s.at)*s.rate + s.offset
-	return wall / int64(Second), int32(wall % int64(Second)), startNano + (mono-startNano)*s.timers
+	return wall / int64(Second), int32(wall % int64(Second)), s.mono(mono)
+}
+
+// mono is the runtime's clock at the speed of timers.
+func (s *testSettings) mono(ns int64) int64 {
+	return startNano + (ns-startNano)*s.timers/s.slow
 }
 
 // testNow is runtimeNow by the test clock.
@@ -130,12 +139,13 @@ func testNow() (sec int64, nsec int32, mono int64) { return testLook().now() }
 
 // testNano is runtimeNano by the test clock.
 func testNano() int64 {
-	return startNano + (runtimeNano()-startNano)*testLook().timers
+	return testLook().mono(runtimeNano())
 }
 
 // testReal is how long a timer really has to wait.
 func testReal(d Duration) int64 {
-	return max(int64(d)/testLook().timers, 1)
+	s := testLook()
+	return max(int64(d)/s.timers*s.slow, 1)
 }
 
 // testSent is Now for what a timer sends: that is done by the runtime's
