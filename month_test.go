@@ -85,7 +85,7 @@ func TestScheduler_SimulatedMonth(t *testing.T) {
 		ran := map[string]int{}
 		plans := func(store *cronce.Store) (plans []cronce.Plan) {
 			for _, j := range jobs {
-				plans = append(plans, cronce.Plan{Job: j.Job, Work: func(ctx context.Context, l cronce.Lease) (cronce.Result, error) {
+				plans = append(plans, cronce.Plan{Job: j.Job, Work: func(ctx context.Context, l cronce.Lease, _ func()) (cronce.Result, error) {
 					return store.Hold(ctx, l, 0, func(context.Context) cronce.Result {
 						mu.Lock()
 						ran[l.Run.Job+" "+cronce.Stamp(l.Run.Tick)]++

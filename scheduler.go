@@ -40,13 +40,16 @@ type Scheduler struct {
 	offers    []func() // made before Run
 	runs      sync.WaitGroup
 	ctx       context.Context // Run's, once it is called
-	claims    *turnstile
+	began     time.Time       // when it was
+	starts    *turnstile
 	running   *turnstile
 }
 
-// claimsAtOnce bounds how many claims are under way: each may be an fsync, that
-// is a thread.
-const claimsAtOnce = 16
+// startsAtOnce bounds how many ticks are being claimed, or their work begun, at
+// a time: a claim may be an fsync, that is a thread, and the beginning of work a
+// new process. So a thousand ticks of one second do not become a thousand
+// processes that all are about to start.
+const startsAtOnce = 16
 
 // Plan is a job with its work.
 type Plan struct {
@@ -68,20 +71,25 @@ type planned struct {
 // Work is what a job does, as [Scheduler.AddWork] takes it. It sees the lease
 // to its end, [Store.Finish] included, and returns the result. The error is
 // for a result that could not be recorded. Its context ends when Run's (or
-// BaseContext) does; it must then end soon.
-type Work func(ctx context.Context, l Lease) (Result, error)
+// BaseContext) does; it must then end soon. It calls begun when the start is
+// behind it: until then, or until its return, it counts among the few that are
+// started at once.
+type Work func(ctx context.Context, l Lease, begun func()) (Result, error)
 
 // EventKind says what an [Event] is about.
 type EventKind int
 
 // The kinds of events.
 const (
-	EventStarted EventKind = iota // a run started
-	EventEnded                    // a run ended; Err is set if its end could not be recorded
-	EventSkipped                  // this program decided a tick as a skip
-	EventTaken                    // a tick was decided by another
-	EventMissed                   // ticks passed unseen, Tick to Until
-	EventRefused                  // a tick could not be decided; it was not run
+	EventStarted  EventKind = iota // a run started
+	EventEnded                     // a run ended; Err is set if its end could not be recorded
+	EventSkipped                   // this program decided a tick as a skip
+	EventTaken                     // a tick was decided by another
+	EventMissed                    // ticks passed unseen, Tick to Until
+	EventRefused                   // a tick could not be decided; it was not run
+	EventLive                      // at the start of Run: a run that another program started goes on
+	EventLeft                      // a tick was not decided before Run was to end; others may
+	EventDraining                  // Run was to end: nothing is started any more, what goes on is waited for
 )
 
 // Event is something that happened to a job.
@@ -98,7 +106,8 @@ type Event struct {
 // other a failure, and so is a panic. Its context ends as [Store.Hold] says;
 // it must then end its work at once.
 func (s *Scheduler) Add(job Job, f func(ctx context.Context, run Run) error) error {
-	return s.AddWork(job, nil, func(ctx context.Context, l Lease) (Result, error) {
+	return s.AddWork(job, nil, func(ctx context.Context, l Lease, begun func()) (Result, error) {
+		begun()
 		return s.Store.Hold(ctx, l, job.Timeout, func(ctx context.Context) (r Result) {
 			defer func() {
 				if p := recover(); p != nil {
@@ -167,7 +176,7 @@ func (s *Scheduler) Set(plans []Plan) error {
 		}
 	}
 	if s.ctx != nil {
-		s.runs.Go(func() { s.begin(s.ctx, changed) })
+		s.runs.Go(func() { s.begin(s.ctx, changed, false) })
 	}
 	return nil
 }
@@ -228,28 +237,54 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return errors.New("a Scheduler needs a Store")
 	}
 	s.mu.Lock()
-	s.ctx = ctx
+	s.ctx, s.began = ctx, time.Now()
 	s.timetable.Missed = s.missed
-	s.claims, s.running = newTurnstile(claimsAtOnce), newTurnstile(s.MaxRunning)
+	s.starts, s.running = newTurnstile(startsAtOnce), newTurnstile(s.MaxRunning)
 	all := slices.Collect(maps.Values(s.planned))
 	for _, offer := range s.offers {
 		s.runs.Go(offer)
 	}
 	s.offers = nil
 	s.mu.Unlock()
-	s.runs.Go(func() { s.begin(ctx, all) })
+	s.runs.Go(func() { s.begin(ctx, all, true) })
 	s.timetable.Run(ctx)
+	s.starts.shut()
+	s.report(Event{Kind: EventDraining})
 	s.runs.Wait()
 	return context.Cause(ctx)
 }
 
+// Behind tells how many ticks are due and wait for their turn, because others
+// are being started or MaxRunning are going on, and for how long the first of
+// them has waited.
+func (s *Scheduler) Behind() (ticks int, waited time.Duration) {
+	s.mu.Lock()
+	starts, running := s.starts, s.running
+	s.mu.Unlock()
+	if starts == nil {
+		return 0, 0
+	}
+	now := time.Now()
+	for _, t := range []*turnstile{starts, running} {
+		n, since := t.queue()
+		if ticks += n; n > 0 {
+			waited = max(waited, now.Sub(since))
+		}
+	}
+	return ticks, waited
+}
+
 // begin tells the store of jobs, so that they are known before their first
 // tick, and offers what passed while nobody was there. A claim tells the store
-// the same, so that an error here loses nothing.
-func (s *Scheduler) begin(ctx context.Context, jobs []*planned) {
+// the same, so that an error here loses nothing. first: Run has just begun, so
+// that what goes on is not its own.
+func (s *Scheduler) begin(ctx context.Context, jobs []*planned, first bool) {
 	slices.SortFunc(jobs, func(a, b *planned) int { return strings.Compare(a.Job.Name, b.Job.Name) })
 	for _, p := range jobs {
 		state, known, err := s.Store.Job(ctx, p.Job.Name)
+		if first {
+			s.reportLive(state)
+		}
 		switch {
 		case err != nil:
 		case !known || state.Definition != p.definition:
@@ -259,6 +294,16 @@ func (s *Scheduler) begin(ctx context.Context, jobs []*planned) {
 		}
 		if err != nil && ctx.Err() == nil {
 			s.report(Event{Kind: EventRefused, Job: p.Job.Name, Err: fmt.Errorf("the store was not told of the job: %w", err)})
+		}
+	}
+}
+
+// reportLive tells of the runs of a job that go on, but for those that this
+// program has started by now.
+func (s *Scheduler) reportLive(state JobState) {
+	for _, r := range state.Live {
+		if r.Start.Before(s.began) {
+			s.report(Event{Kind: EventLive, Job: state.Job, Tick: r.Tick, Run: r})
 		}
 	}
 }
@@ -299,7 +344,11 @@ func (s *Scheduler) backlog(p *planned, from, to time.Time) {
 				c := p.claim(tick, s.holder())
 				c.StartDeadline = 0 // the window is the bound
 				c.CatchUp = p.Job.Catchup == CatchupAll && !p.schedule.Next(tick).After(time.Now())
-				for s.offer(c, p.Work) == errHeld && pause(s.ctx, watchLease) {
+				for s.offer(c, p.Work) == errHeld {
+					if !pause(s.ctx, lookAgain) {
+						s.left(c.Job, tick)
+						break
+					}
 				}
 			}
 		}
@@ -324,6 +373,8 @@ func (s *Scheduler) due(name string, tick time.Time) {
 		s.runs.Go(func() {
 			if pause(s.ctx, p.Job.delay(tick)) {
 				s.offer(p.claim(tick, s.holder()), p.Work)
+			} else {
+				s.left(name, tick)
 			}
 		})
 	}
@@ -365,25 +416,33 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// lookAgain is how often a job that is held is offered a tick of its backlog:
+// more often than any job is due, or it might always be found at work.
+const lookAgain = 300 * time.Millisecond
+
 // errHeld says that a catch-up tick stays in the backlog.
 var errHeld = errors.New("held")
 
+func (s *Scheduler) left(job string, tick time.Time) {
+	s.report(Event{Kind: EventLeft, Job: job, Tick: tick})
+}
+
 // offer takes one tick through its life. errHeld: it was left undecided.
 func (s *Scheduler) offer(c Claim, work Work) error {
-	left := func() error {
-		s.report(Event{Kind: EventRefused, Job: c.Job, Tick: c.Tick, Err: errors.New("asked to end before it was decided")})
-		return nil
-	}
 	if s.running.enter(s.ctx, c.Tick) != nil {
-		return left()
+		s.left(c.Job, c.Tick)
+		return nil
 	}
 	defer s.running.leave()
 	l, err := decide(s.ctx, c, func(ctx context.Context, c Claim) (Lease, error) {
-		if err := s.claims.enter(ctx, c.Tick); err != nil {
+		if err := s.starts.enter(ctx, c.Tick); err != nil {
 			return Lease{}, err
 		}
-		defer s.claims.leave()
-		return s.Store.Claim(ctx, c)
+		l, err := s.Store.Claim(ctx, c)
+		if err != nil {
+			s.starts.leave()
+		}
+		return l, err
 	})
 	var taken *TakenError
 	var skipped *SkippedError
@@ -394,8 +453,10 @@ func (s *Scheduler) offer(c Claim, work Work) error {
 		if ctx == nil {
 			ctx = s.ctx
 		}
+		begun := sync.OnceFunc(s.starts.leave)
 		s.report(Event{Kind: EventStarted, Job: c.Job, Tick: c.Tick, Run: l.Run})
-		l.Run.Result, err = work(ctx, l)
+		l.Run.Result, err = work(ctx, l, begun)
+		begun()
 		l.Run.End = time.Now()
 		s.report(Event{Kind: EventEnded, Job: c.Job, Tick: c.Tick, Run: l.Run, Err: err})
 	case errors.As(err, &taken):
@@ -405,7 +466,7 @@ func (s *Scheduler) offer(c Claim, work Work) error {
 	case errors.As(err, &held):
 		return errHeld
 	case s.ctx.Err() != nil:
-		return left()
+		s.left(c.Job, c.Tick)
 	default:
 		s.report(Event{Kind: EventRefused, Job: c.Job, Tick: c.Tick, Err: err})
 	}

@@ -272,7 +272,7 @@ func TestScheduler_Set(t *testing.T) {
 		stays, goes := &ranTicks{}, &ranTicks{}
 		plan := func(name, schedule string, l *ranTicks) cronce.Plan {
 			return cronce.Plan{Job: cronce.Job{Name: name, Schedule: schedule, Zone: "UTC"},
-				Work: func(ctx context.Context, lease cronce.Lease) (cronce.Result, error) {
+				Work: func(ctx context.Context, lease cronce.Lease, _ func()) (cronce.Result, error) {
 					return store.Hold(ctx, lease, 0, func(ctx context.Context) cronce.Result {
 						l.work(ctx, lease.Run)
 						return cronce.Result{Outcome: cronce.Succeeded}

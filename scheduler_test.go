@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -178,6 +179,71 @@ func TestScheduler_Report(t *testing.T) {
 			if reason != cronce.SkipOverlap {
 				t.Errorf("skipped for %q", reason)
 			}
+		}
+	})
+}
+
+// The end of a scheduler: it says what it leaves undecided and, when nothing
+// starts any more, that it waits for what goes on. The next one says what goes
+// on, and runs what was left.
+func TestScheduler_HandsOver(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		said := map[string][]string{}
+		start := func(name string, ctx context.Context) (s *cronce.Scheduler, ended chan struct{}) {
+			kinds := map[cronce.EventKind]string{cronce.EventStarted: "started", cronce.EventEnded: "ended", cronce.EventTaken: "taken",
+				cronce.EventLive: "live", cronce.EventLeft: "left", cronce.EventDraining: "draining"}
+			s = &cronce.Scheduler{Store: openStore(t, dir), MaxRunning: 1, BaseContext: t.Context(), Report: func(e cronce.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				said[name] = append(said[name], kinds[e.Kind]+" "+e.Job)
+			}}
+			for _, job := range []string{"a", "b"} {
+				err := s.Add(cronce.Job{Name: job, Schedule: "@every 1h"}, func(context.Context, cronce.Run) error {
+					time.Sleep(time.Minute)
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			ended = make(chan struct{})
+			go func() { defer close(ended); s.Run(ctx) }()
+			return s, ended
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		old, oldEnded := start("old", ctx)
+		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour + 20*time.Second)))
+		if n, waited := old.Behind(); n != 1 || waited != 20*time.Second {
+			t.Errorf("%d ticks wait, the first for %s; want one, for 20s", n, waited)
+		}
+		cancel()
+		synctest.Wait()
+		ctx, cancel = context.WithCancel(t.Context())
+		next, nextEnded := start("next", ctx)
+		<-oldEnded
+		time.Sleep(2 * time.Minute)
+		if n, waited := next.Behind(); n != 0 || waited != 0 {
+			t.Errorf("%d ticks wait, the first for %s; want none", n, waited)
+		}
+		cancel()
+		<-nextEnded
+
+		first, second := "a", "b" // due at the same time, in any order
+		if said["old"][0] != "started a" {
+			first, second = "b", "a"
+		}
+		if want := []string{"started " + first, "left " + second, "draining ", "ended " + first}; !slices.Equal(said["old"], want) {
+			t.Errorf("the old one said %q, want %q", said["old"], want)
+		}
+		for _, want := range []string{"live " + first, "taken " + first, "started " + second, "ended " + second} {
+			if !slices.Contains(said["next"], want) {
+				t.Errorf("the next one did not say %q: %q", want, said["next"])
+			}
+		}
+		if len(said["next"]) != 5 { // and draining
+			t.Errorf("the next one said %q", said["next"])
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 // tick. The zero value lets everybody through.
 type turnstile struct {
 	mu      sync.Mutex
-	bounded bool
+	bound   int // 0: none
 	free    int
 	waiting ticketHeap
 	issued  int
@@ -21,16 +21,17 @@ type turnstile struct {
 type ticket struct {
 	tick  time.Time
 	order int
+	since time.Time     // when it was issued
 	turn  chan struct{} // closed when it is
 	index int           // in the heap, -1 when out of it
 }
 
-func newTurnstile(n int) *turnstile { return &turnstile{bounded: n > 0, free: n} }
+func newTurnstile(n int) *turnstile { return &turnstile{bound: n, free: n} }
 
 // enter waits for its turn, or for the end of ctx. After nil, leave must follow.
 func (t *turnstile) enter(ctx context.Context, tick time.Time) error {
-	if !t.bounded {
-		return ctx.Err()
+	if err := ctx.Err(); err != nil || t.bound == 0 {
+		return err
 	}
 	t.mu.Lock()
 	if t.free > 0 {
@@ -39,7 +40,7 @@ func (t *turnstile) enter(ctx context.Context, tick time.Time) error {
 		return nil
 	}
 	t.issued++
-	mine := &ticket{tick: tick, order: t.issued, turn: make(chan struct{})}
+	mine := &ticket{tick: tick, order: t.issued, since: time.Now(), turn: make(chan struct{})}
 	heap.Push(&t.waiting, mine)
 	t.mu.Unlock()
 	select {
@@ -57,8 +58,27 @@ func (t *turnstile) enter(ctx context.Context, tick time.Time) error {
 	return ctx.Err()
 }
 
+// shut waits until nobody is within, and lets nobody in any more.
+func (t *turnstile) shut() {
+	for range t.bound {
+		t.enter(context.Background(), time.Time{})
+	}
+}
+
+// queue is how many wait, and since when the first of them has.
+func (t *turnstile) queue() (n int, since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, w := range t.waiting {
+		if i == 0 || w.since.Before(since) {
+			since = w.since
+		}
+	}
+	return len(t.waiting), since
+}
+
 func (t *turnstile) leave() {
-	if t.bounded {
+	if t.bound > 0 {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.pass()

@@ -90,3 +90,50 @@ func TestTurnstile_GivingUp(t *testing.T) {
 		}
 	})
 }
+
+// Once it is shut nobody is within, and nobody comes in, not even who waited.
+func TestTurnstile_Shut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bound = 3
+		ts := newTurnstile(bound)
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		inside := 0
+		var all sync.WaitGroup
+		for i := range 10 {
+			all.Go(func() {
+				if ts.enter(ctx, time.Unix(int64(i), 0)) != nil {
+					return
+				}
+				mu.Lock()
+				inside++
+				mu.Unlock()
+				time.Sleep(time.Duration(i+1) * time.Second)
+				mu.Lock()
+				inside--
+				mu.Unlock()
+				ts.leave()
+			})
+		}
+		synctest.Wait()
+		since := time.Now()
+		time.Sleep(time.Second / 2)
+		if n, first := ts.queue(); n != 10-bound || !first.Equal(since) {
+			t.Errorf("%d wait since %s, want %d since %s", n, first, 10-bound, since)
+		}
+		cancel()
+		ts.shut()
+		mu.Lock()
+		if inside != 0 {
+			t.Errorf("%d are within", inside)
+		}
+		mu.Unlock()
+		if n, _ := ts.queue(); n != 0 {
+			t.Errorf("%d wait", n)
+		}
+		if err := ts.enter(ctx, time.Time{}); err == nil {
+			t.Error("somebody came in")
+		}
+		all.Wait()
+	})
+}

@@ -65,7 +65,7 @@ var measureFronts = sync.OnceValues(func() (map[string]front, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	if err := buildFronts(dir); err != nil {
+	if err := buildPrograms(dir, "github.com/cronce/cronce/cmd/cronce", "github.com/cronce/cronce/bench/floor"); err != nil {
 		return nil, err
 	}
 	lines := map[string][]string{
@@ -104,9 +104,9 @@ var measureFronts = sync.OnceValues(func() (map[string]front, error) {
 	return all, nil
 })
 
-// buildFronts builds the programs as they are released.
-func buildFronts(dir string) error {
-	for _, program := range []string{"github.com/cronce/cronce/cmd/cronce", "github.com/cronce/cronce/bench/floor"} {
+// buildPrograms builds programs as they are released.
+func buildPrograms(dir string, programs ...string) error {
+	for _, program := range programs {
 		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", program)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {

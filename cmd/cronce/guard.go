@@ -49,6 +49,7 @@ func guardTask(ctx context.Context) error {
 	if l, err = store.Renew(ctx, l); err != nil {
 		return handover.Tell(report, cronce.Result{}, err)
 	}
+	handover.TellBegun(report) // serve may have gone
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {

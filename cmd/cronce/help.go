@@ -45,12 +45,14 @@ is skipped, and both are on record ('cronce runs').
                    default: a folder of this user's own, see docs/local-store.md)
   --strict         refuse to start when a line of a crontab is wrong; otherwise
                    the good lines are served and the bad ones are named
-  --max-running N  at most N runs at once; ticks beyond wait, oldest first
+  --max-running N  at most N runs at once (default: any number); ticks beyond
+                   wait, oldest first
 
 Commands run as 'SHELL -c COMMAND' with the environment of serve, changed by the
 crontab's own NAME=value lines; SHELL is /bin/sh unless the crontab says so.
 A crontab that changes is loaded anew within two seconds, also on HUP; one that
 cannot be used is named, and what was served goes on.
+When more is due than can be started, it says how far behind it is.
 TERM or INT: starts no more runs and waits for those that go on; a second one
 ends them. Exit 0 after an orderly stop, 64 wrong usage, 66 a crontab that
 cannot be read, 69 the store cannot be reached, 78 wrong configuration.

@@ -60,7 +60,7 @@ const showFor = time.Second
 
 // work sees one run through: it hands the lease to a guard process and waits
 // for its report.
-func (g *guards) work(ctx context.Context, l cronce.Lease) (cronce.Result, error) {
+func (g *guards) work(ctx context.Context, l cronce.Lease, begun func()) (cronce.Result, error) {
 	p, err := g.start(l)
 	if err != nil {
 		return g.notStarted(ctx, l, err)
@@ -77,7 +77,7 @@ func (g *guards) work(ctx context.Context, l cronce.Lease) (cronce.Result, error
 		case <-ended:
 		}
 	}()
-	r, err, ok := handover.Hear(p.report)
+	r, err, ok := handover.Hear(p.report, begun)
 	close(ended)
 	switch {
 	case !ok:

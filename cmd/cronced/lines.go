@@ -112,8 +112,6 @@ func (l *lines) print(job string, text []byte) {
 
 // running names the runs that go on, for a person who waits for them.
 func (l *lines) running() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var names []string
 	for _, r := range l.live {
 		names = append(names, fmt.Sprintf("%s (since %s)", r.Job, cronce.Stamp(r.Start)))
@@ -127,8 +125,6 @@ func (l *lines) running() string {
 
 // track keeps the list of runs that go on.
 func (l *lines) track(e cronce.Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if e.Kind == cronce.EventStarted {
 		if l.live == nil {
 			l.live = map[string]cronce.Run{}
@@ -141,6 +137,8 @@ func (l *lines) track(e cronce.Event) {
 
 // report writes a line for an event of a scheduler.
 func (l *lines) report(e cronce.Event) {
+	l.mu.Lock() // so that the lines agree with the list of what goes on
+	defer l.mu.Unlock()
 	l.track(e)
 	switch e.Kind {
 	case cronce.EventStarted:
@@ -162,6 +160,13 @@ func (l *lines) report(e cronce.Event) {
 		var skip *cronce.SkippedError
 		errors.As(e.Err, &skip)
 		l.say(e.Job, "skipped    tick %s  %s", cronce.Stamp(e.Tick), skip.Why())
+	case cronce.EventLive:
+		l.say(e.Job, "goes on    tick %s  run %s, pid %d on %s by %s, since %s",
+			cronce.Stamp(e.Tick), e.Run.ID, e.Run.Holder.PID, e.Run.Holder.Host, e.Run.Holder.Via, cronce.Stamp(e.Run.Start))
+	case cronce.EventLeft:
+		l.say(e.Job, "left       tick %s  not decided before the end: another serve may", cronce.Stamp(e.Tick))
+	case cronce.EventDraining:
+		l.say("serve", "no more runs are started; waiting for those that go on (again: they are ended): %s", l.running())
 	case cronce.EventMissed:
 		l.say(e.Job, "MISSED     ticks %s to %s passed while this process did not run", cronce.Stamp(e.Tick), cronce.Stamp(e.Until))
 	case cronce.EventRefused:

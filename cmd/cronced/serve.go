@@ -28,6 +28,7 @@ type server struct {
 	thin      *thin
 	out       *lines
 	scheduler *cronce.Scheduler
+	backlog   backlog
 }
 
 // serve runs the jobs of crontabs until it is told to stop.
@@ -134,6 +135,7 @@ func (s *server) run(ctx context.Context, jobs []*crontab.Job, maxRunning int) e
 			if offering.Err() == nil && s.crontabs.changed() {
 				s.reload()
 			}
+			s.backlog.look(s.scheduler, s.out)
 		case sig := <-signals:
 			switch {
 			case sig == syscall.SIGPIPE:
@@ -141,7 +143,7 @@ func (s *server) run(ctx context.Context, jobs []*crontab.Job, maxRunning int) e
 				s.crontabs.served = nil // at the next look, if they are not being written then
 			case offering.Err() == nil:
 				asked = time.Now()
-				s.out.say("serve", "%s: no more runs are started; waiting for those that go on (again: they are ended): %s", sig, s.out.running())
+				s.out.say("serve", "%s: stopping", sig)
 				notify("STOPPING=1")
 				stopOffering()
 			case time.Since(asked) < sameSignal:

@@ -127,8 +127,15 @@ func Note(r cronce.Run) string {
 	case r.Outcome == cronce.Lost && r.Message == "":
 		return "nobody is left who could say how it ended"
 	}
-	return strings.Join(strings.Fields(r.Message), " ")
+	note := strings.Join(strings.Fields(r.Message), " ")
+	if late := r.Start.Sub(r.Tick); !r.Tick.IsZero() && late >= worthNoting {
+		note = strings.TrimSuffix(fmt.Sprintf("started %s after its tick; %s", Brief(late), note), "; ")
+	}
+	return note
 }
+
+// worthNoting is how late a start must be for people to be told.
+const worthNoting = time.Second
 
 // Brief writes a duration with three digits or so.
 func Brief(d time.Duration) string {

@@ -19,7 +19,7 @@ import (
 const (
 	LockFD   = 3 // the lease's lock
 	OrdersFD = 4 // a Task, then at most one Stop
-	ReportFD = 5 // a Report
+	ReportFD = 5 // a Report that it has begun, and one of the end
 )
 
 // Task is the lease and the command to guard under it.
@@ -41,8 +41,9 @@ type Task struct {
 // Stop orders the guard to end its command.
 type Stop struct{ Why string }
 
-// Report is how the run ended.
+// Report is that the guard has begun, or how the run ended.
 type Report struct {
+	Begun  bool `json:",omitempty"`
 	Result cronce.Result
 	Err    string // why it is not on record, if it is not
 }
@@ -66,7 +67,10 @@ func (o Orders) Task() (t Task, err error) { return t, o.dec.Decode(&t) }
 // without one: the work is to go on.
 func (o Orders) Stop() (s Stop, ok bool) { return s, o.dec.Decode(&s) == nil }
 
-// Tell writes a guard's report.
+// TellBegun reports that the guard has the lease and is about to start the command.
+func TellBegun(report io.Writer) error { return json.NewEncoder(report).Encode(Report{Begun: true}) }
+
+// Tell writes a guard's report of the end.
 func Tell(report io.Writer, r cronce.Result, err error) error {
 	out := Report{Result: r}
 	if err != nil {
@@ -75,11 +79,18 @@ func Tell(report io.Writer, r cronce.Result, err error) error {
 	return json.NewEncoder(report).Encode(out)
 }
 
-// Hear reads a guard's report. ok is false when the guard was killed.
-func Hear(report io.Reader) (r cronce.Result, err error, ok bool) {
-	var in Report
-	if json.NewDecoder(report).Decode(&in) != nil {
-		return r, nil, false
+// Hear reads a guard's reports: it calls begun when the guard has, and returns
+// the end. ok is false when the guard was killed.
+func Hear(report io.Reader, begun func()) (r cronce.Result, err error, ok bool) {
+	in := Report{Begun: true}
+	for dec := json.NewDecoder(report); in.Begun; {
+		in = Report{}
+		if dec.Decode(&in) != nil {
+			return r, nil, false
+		}
+		if in.Begun {
+			begun()
+		}
 	}
 	if in.Err != "" {
 		err = errors.New(in.Err)
