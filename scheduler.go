@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -41,15 +42,20 @@ type Scheduler struct {
 	runs      sync.WaitGroup
 	ctx       context.Context // Run's, once it is called
 	began     time.Time       // when it was
-	starts    *turnstile
+	starts    *turnstile      // from the claim until the work has begun
+	begins    *turnstile      // within it, from the lease on
 	running   *turnstile
 }
 
-// startsAtOnce bounds how many ticks are being claimed, or their work begun, at
-// a time: a claim may be an fsync, that is a thread, and the beginning of work a
-// new process. So a thousand ticks of one second do not become a thousand
-// processes that all are about to start.
-const startsAtOnce = 16
+// startsAtOnce bounds how many ticks are being claimed, or wait for their work
+// to begin: a claim may be an fsync, that is a thread. beginsAtOnce bounds how
+// many works begin, each of which may be a new process: not a thousand that
+// all are about to, and not so many that they keep the next claims from the
+// processors.
+var (
+	startsAtOnce = 32
+	beginsAtOnce = 2 * runtime.NumCPU()
+)
 
 // Plan is a job with its work.
 type Plan struct {
@@ -239,7 +245,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.ctx, s.began = ctx, time.Now()
 	s.timetable.Missed = s.missed
-	s.starts, s.running = newTurnstile(startsAtOnce), newTurnstile(s.MaxRunning)
+	s.starts, s.begins, s.running = newTurnstile(startsAtOnce), newTurnstile(beginsAtOnce), newTurnstile(s.MaxRunning)
 	all := slices.Collect(maps.Values(s.planned))
 	for _, offer := range s.offers {
 		s.runs.Go(offer)
@@ -453,8 +459,12 @@ func (s *Scheduler) offer(c Claim, work Work) error {
 		if ctx == nil {
 			ctx = s.ctx
 		}
-		begun := sync.OnceFunc(s.starts.leave)
 		s.report(Event{Kind: EventStarted, Job: c.Job, Tick: c.Tick, Run: l.Run})
+		s.begins.enter(context.Background(), c.Tick) // there is no way back
+		begun := sync.OnceFunc(func() {
+			s.begins.leave()
+			s.starts.leave()
+		})
 		l.Run.Result, err = work(ctx, l, begun)
 		begun()
 		l.Run.End = time.Now()

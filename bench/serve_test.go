@@ -115,20 +115,21 @@ type serving struct {
 	args     []string
 }
 
-// spread serves jobs that are spread over the minute.
+// spread serves jobs that are spread over the minute, once each has had its
+// first tick: on a new store that one takes longer.
 func (s serving) spread() ([]cronce.Run, error) {
 	second := func(i int) int { return i % 60 }
 	return s.serve(second, func() (from, to time.Time) {
-		time.Sleep(10 * time.Second) // all jobs are known to the store by then
+		time.Sleep(65 * time.Second)
 		from = time.Now()
 		time.Sleep(time.Duration(*minutes) * time.Minute)
 		return from, time.Now()
 	})
 }
 
-// burst serves jobs that are all due in one second, once.
+// burst serves jobs that are all due in one second, for the second time.
 func (s serving) burst() ([]cronce.Run, error) {
-	due := time.Now().Add(15 * time.Second).Truncate(time.Second)
+	due := time.Now().Add(70 * time.Second).Truncate(time.Second)
 	return s.serve(func(int) int { return due.Second() }, func() (from, to time.Time) {
 		time.Sleep(time.Until(due) + 30*time.Second)
 		return due.Add(-time.Second), due

@@ -46,10 +46,10 @@ func guardTask(ctx context.Context) error {
 	l := task.Lease
 	l.Lock = os.NewFile(handover.LockFD, "lock")
 	l.Run.Holder = cronce.ThisProcess("serve")
+	handover.TellBegun(report) // serve may have gone
 	if l, err = store.Renew(ctx, l); err != nil {
 		return handover.Tell(report, cronce.Result{}, err)
 	}
-	handover.TellBegun(report) // serve may have gone
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {

@@ -67,7 +67,7 @@ func (o Orders) Task() (t Task, err error) { return t, o.dec.Decode(&t) }
 // without one: the work is to go on.
 func (o Orders) Stop() (s Stop, ok bool) { return s, o.dec.Decode(&s) == nil }
 
-// TellBegun reports that the guard has the lease and is about to start the command.
+// TellBegun reports that the guard is there, and about to start the command.
 func TellBegun(report io.Writer) error { return json.NewEncoder(report).Encode(Report{Begun: true}) }
 
 // Tell writes a guard's report of the end.
