@@ -22,7 +22,7 @@ func TestServe_KilledServesRunsGoOn(t *testing.T) {
 	store := filepath.Join(dir, "store")
 	makeFifo(t, filepath.Join(dir, "gate"))
 	work := func(exit int) string {
-		return fmt.Sprintf("echo up; read x <%s/gate; seq 1 30000; echo last; exit %d", dir, exit)
+		return fmt.Sprintf("echo up; read x <%s/gate; seq 1 15000; echo last; exit %d", dir, exit)
 	}
 	crontab := write(t, filepath.Join(dir, "crontab"), fmt.Sprintf(`
 # cronce: name=good
@@ -32,7 +32,7 @@ func TestServe_KilledServesRunsGoOn(t *testing.T) {
 # cronce: name=waits overlap=wait=1h
 @every 1s  %s
 # cronce: name=beside overlap=allow
-@every 5s  %s
+@every 2s  %s
 # cronce: name=replaced
 @every 1s  echo up; while :; do sleep 0.05; done
 `, work(0), work(3), work(0), work(0)))
@@ -96,14 +96,14 @@ func TestServe_KilledServesRunsGoOn(t *testing.T) {
 			t.Errorf("%s ended as %+v", job, r)
 		}
 		printed := len("up\n") + len("last\n")
-		for n := 1; n <= 30000; n++ {
+		for n := 1; n <= 15000; n++ {
 			printed += len(fmt.Sprintln(n))
 		}
 		if r.OutputBytes != int64(printed) {
 			t.Errorf("%s printed %d bytes, on record are %d", job, printed, r.OutputBytes)
 		}
 		out, err := exec.Command(filepath.Join(bin, "cronce"), "runs", "--id", r.ID, "--store", store).Output()
-		if err != nil || !strings.HasSuffix(string(out), "\n29999\n30000\nlast\n") {
+		if err != nil || !strings.HasSuffix(string(out), "\n14999\n15000\nlast\n") {
 			t.Errorf("%s: the end of its output on record: %v %.200q", job, err, out[max(0, len(out)-100):])
 		}
 	}
