@@ -19,6 +19,7 @@ import (
 func TestServe_KilledServesRunsGoOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	t.Cleanup(func() { endAllThatName(t, dir) })
 	store := filepath.Join(dir, "store")
 	makeFifo(t, filepath.Join(dir, "gate"))
 	work := func(exit int) string {
@@ -114,6 +115,7 @@ func TestServe_KilledServesRunsGoOn(t *testing.T) {
 func TestServe_KilledGuardsRunIsLostOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	t.Cleanup(func() { endAllThatName(t, dir) })
 	store := filepath.Join(dir, "store")
 	makeFifo(t, filepath.Join(dir, "gate"))
 	crontab := write(t, filepath.Join(dir, "crontab"), fmt.Sprintf("# cronce: name=work\n@every 1s  echo up; read x <%s/gate\n", dir))
@@ -153,6 +155,7 @@ func TestServe_KilledGuardsRunIsLostOnce(t *testing.T) {
 func TestServe_Reboot(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	t.Cleanup(func() { endAllThatName(t, dir) })
 	store := filepath.Join(dir, "store")
 	crontab := write(t, filepath.Join(dir, "crontab"), `
 # cronce: name=work
@@ -190,7 +193,7 @@ func TestServe_Reboot(t *testing.T) {
 	cmd := exec.Command("unshare", append(unshare, "sh", "-ec",
 		`mount --bind "$1" /proc/sys/kernel/random/boot_id; mount --bind "$2" /proc/uptime; exec "$3" serve --store "$4" --crontab "$5"`,
 		"sh", id, uptime, filepath.Join(bin, "cronce"), store, crontab)...)
-	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "TZ=UTC")
 	next := startServer(t, cmd)
 	next.await(t, 0, "boot", "succeeded")
 	next.await(t, 0, "work", "| up")
