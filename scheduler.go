@@ -33,6 +33,9 @@ type Scheduler struct {
 	// above 0. Ticks beyond it are offered when their turn comes, oldest first;
 	// meanwhile other programs may take them.
 	MaxRunning int
+	// Gate, if set, bounds them in place of MaxRunning: several schedulers may
+	// have one.
+	Gate Gate
 
 	mu        sync.Mutex
 	timetable Timetable
@@ -40,8 +43,8 @@ type Scheduler struct {
 	offers    []func() // made before Run
 	runs      sync.WaitGroup
 	ctx       context.Context // Run's, once it is called
-	claims    *turnstile
-	running   *turnstile
+	claims    *Turnstile
+	running   Gate
 }
 
 // claimsAtOnce bounds how many claims are under way: each may be an fsync, that
@@ -230,7 +233,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.ctx = ctx
 	s.timetable.Missed = s.missed
-	s.claims, s.running = newTurnstile(claimsAtOnce), newTurnstile(s.MaxRunning)
+	s.claims, s.running = NewTurnstile(claimsAtOnce), s.Gate
+	if s.running == nil {
+		s.running = NewTurnstile(s.MaxRunning)
+	}
 	all := slices.Collect(maps.Values(s.planned))
 	for _, offer := range s.offers {
 		s.runs.Go(offer)
@@ -374,15 +380,15 @@ func (s *Scheduler) offer(c Claim, work Work) error {
 		s.report(Event{Kind: EventRefused, Job: c.Job, Tick: c.Tick, Err: errors.New("asked to end before it was decided")})
 		return nil
 	}
-	if s.running.enter(s.ctx, c.Tick) != nil {
+	if s.running.Enter(s.ctx, c.Tick) != nil {
 		return left()
 	}
-	defer s.running.leave()
+	defer s.running.Leave()
 	l, err := decide(s.ctx, c, func(ctx context.Context, c Claim) (Lease, error) {
-		if err := s.claims.enter(ctx, c.Tick); err != nil {
+		if err := s.claims.Enter(ctx, c.Tick); err != nil {
 			return Lease{}, err
 		}
-		defer s.claims.leave()
+		defer s.claims.Leave()
 		return s.Store.Claim(ctx, c)
 	})
 	var taken *TakenError

@@ -7,15 +7,25 @@ import (
 	"time"
 )
 
-// turnstile lets a bounded number through at once; who waits goes in order of
+// Turnstile lets a bounded number through at once; who waits goes in order of
 // tick. The zero value lets everybody through.
-type turnstile struct {
+type Turnstile struct {
 	mu      sync.Mutex
 	bounded bool
 	free    int
 	waiting ticketHeap
 	issued  int
 }
+
+// Gate is what a [Turnstile] is, also where it is that of another process. Its
+// methods are called from many goroutines.
+type Gate interface {
+	// Enter waits for its turn, or for the end of ctx. After nil, Leave must follow.
+	Enter(ctx context.Context, tick time.Time) error
+	Leave()
+}
+
+var _ Gate = (*Turnstile)(nil)
 
 // ticket is a place in the order.
 type ticket struct {
@@ -25,10 +35,11 @@ type ticket struct {
 	index int           // in the heap, -1 when out of it
 }
 
-func newTurnstile(n int) *turnstile { return &turnstile{bounded: n > 0, free: n} }
+// NewTurnstile lets n through at once; where n is 0, everybody.
+func NewTurnstile(n int) *Turnstile { return &Turnstile{bounded: n > 0, free: n} }
 
-// enter waits for its turn, or for the end of ctx. After nil, leave must follow.
-func (t *turnstile) enter(ctx context.Context, tick time.Time) error {
+// Enter waits for its turn, or for the end of ctx. After nil, Leave must follow.
+func (t *Turnstile) Enter(ctx context.Context, tick time.Time) error {
 	if !t.bounded {
 		return ctx.Err()
 	}
@@ -57,7 +68,8 @@ func (t *turnstile) enter(ctx context.Context, tick time.Time) error {
 	return ctx.Err()
 }
 
-func (t *turnstile) leave() {
+// Leave makes way for the next.
+func (t *Turnstile) Leave() {
 	if t.bounded {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -66,7 +78,7 @@ func (t *turnstile) leave() {
 }
 
 // pass gives a free place to the first in the order.
-func (t *turnstile) pass() {
+func (t *Turnstile) pass() {
 	if len(t.waiting) == 0 {
 		t.free++
 		return
