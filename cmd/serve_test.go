@@ -147,7 +147,13 @@ func write(t *testing.T, path, text string) string {
 // runsOf asks `cronce runs` for all that the store has.
 func runsOf(t *testing.T, store string) []cronce.Run {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(bin, "cronce"), "runs", "--json", "-n", "0", "--store", store).Output()
+	return runsSaid(t, exec.Command(filepath.Join(bin, "cronce"), "runs", "--json", "-n", "0", "--store", store))
+}
+
+// runsSaid are the runs that a `cronce runs --json` tells of.
+func runsSaid(t *testing.T, cmd *exec.Cmd) []cronce.Run {
+	t.Helper()
+	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("cronce runs: %v", err)
 	}

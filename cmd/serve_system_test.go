@@ -1,0 +1,555 @@
+package cmd_test
+
+import (
+	"bufio"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cronce/cronce"
+)
+
+// machineScript hides what a whole machine's crontabs, stores and daemons are
+// kept in behind empty folders, for this mount namespace alone, and holds it.
+const machineScript = `set -e
+umask 022
+mount -t tmpfs -o mode=755 none /run
+mount -t tmpfs -o mode=755 none /var/lib
+mount -t tmpfs -o mode=755 none /etc/cron.d
+mount -t tmpfs -o mode=1730 none /var/spool/cron/crontabs
+: >/run/none
+[ ! -e /etc/crontab ] || mount --bind /run/none /etc/crontab
+{ cat /etc/group; echo cronce-test:x:4999:nobody,daemon; } >/run/group
+mount --bind /run/group /etc/group
+mkdir -m 1777 /var/lib/did
+echo ready
+exec cat
+`
+
+// A machine has crontabs and stores of its own, and the users of this one.
+type machine struct {
+	*testing.T
+	ns   string // its mount namespace
+	root string // its files, as the test sees them
+}
+
+// newMachine makes a machine. Only root can: ok is false for anyone else.
+func newMachine(t *testing.T) (m *machine, ok bool) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Log("not root: serve --system is only seen to be refused")
+		cmd := exec.Command(filepath.Join(bin, "cronced"), "serve", "--system")
+		refusedToOthers(t, cmd)
+		return nil, false
+	}
+	cmd := exec.Command("unshare", "-m", "sh", "-c", machineScript)
+	cmd.Stderr = os.Stderr
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Wait()
+	})
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("no machine: %v", err)
+	}
+	proc := fmt.Sprintf("/proc/%d", cmd.Process.Pid)
+	return &machine{t, proc + "/ns/mnt", proc + "/root"}, true
+}
+
+// write writes a file with that mode, by rename.
+func (m *machine) write(path string, mode os.FileMode, text string) {
+	m.Helper()
+	path = m.root + path
+	aside := filepath.Join(filepath.Dir(path), ".new")
+	write(m.T, aside, text)
+	if err := os.Chmod(aside, mode); err != nil {
+		m.Fatal(err)
+	}
+	if err := os.Rename(aside, path); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// command is a command on the machine.
+func (m *machine) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("nsenter", append([]string{"--mount=" + m.ns, "--"}, args...)...)
+	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0")
+	return cmd
+}
+
+// serve starts a serve --system, and waits until it serves.
+func (m *machine) serve(args ...string) *server {
+	m.Helper()
+	s := startServer(m.T, m.command(append([]string{filepath.Join(bin, "cronce"), "serve", "--system"}, args...)...))
+	s.await(m.T, 0, "serve", "cronce", "from")
+	return s
+}
+
+// fifo makes a pipe that everybody can read; tell writes into it, once
+// somebody does.
+func (m *machine) fifo(name string) (tell func()) {
+	m.Helper()
+	path := m.root + "/var/lib/did/" + name
+	if err := syscall.Mkfifo(path, 0o644); err != nil {
+		m.Fatal(err)
+	}
+	return func() {
+		m.Helper()
+		if err := os.WriteFile(path, []byte("go\n"), 0); err != nil {
+			m.Fatal(err)
+		}
+	}
+}
+
+// store is the store of a user.
+func (m *machine) store(name string) string {
+	m.Helper()
+	u, err := user.Lookup(name)
+	if err != nil {
+		m.Fatal(err)
+	}
+	return m.root + "/var/lib/cronce/" + u.Uid
+}
+
+// runs are what is on record in a user's store.
+func (m *machine) runs(name string) []cronce.Run {
+	m.Helper()
+	store := strings.TrimPrefix(m.store(name), m.root)
+	return runsSaid(m.T, m.command(filepath.Join(bin, "cronce"), "runs", "--json", "-n", "0", "--store", store))
+}
+
+var itsPid = regexp.MustCompile(`, pid (\d+)$`)
+
+// process is the process of a user's serve, by what it said in that line.
+func (s *server) process(t *testing.T, at int) *os.Process {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := itsPid.FindStringSubmatch(s.log[at])
+	if m == nil {
+		t.Fatalf("no process in %q", s.log[at])
+	}
+	pid, _ := strconv.Atoi(m[1])
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Each line is run as its user, with all that cron gives it, and on record in
+// that user's own store, of which nothing is anybody else's.
+func TestServeSystem_EachLineAsItsUser(t *testing.T) {
+	m, ok := newMachine(t)
+	if !ok {
+		return
+	}
+	const tell = `echo "is $(id -u) $(id -G) $HOME $LOGNAME $SHELL $PATH $(umask) $(pwd) $OF"`
+	m.write("/etc/cron.d/three", 0o644, `OF=cron.d
+LOGNAME=root
+@every 1s  nobody    `+tell+`
+@every 1s  daemon    `+tell+`
+@every 1s  root      `+tell+`
+`)
+	m.write("/var/spool/cron/crontabs/games", 0o600, "@every 1s "+tell+"\n")
+	// What cron would not read.
+	m.write("/etc/cron.d/three.dpkg-new", 0o644, "@every 1s  daemon  echo DOTTED\n")
+	m.write("/etc/cron.d/writable", 0o664, "@every 1s  root  echo WRITABLE\n")
+	m.write("/var/spool/cron/crontabs/www-data", 0o644, "@every 1s echo READABLE\n")
+	m.write("/var/spool/cron/crontabs/nosuch", 0o600, "@every 1s echo NOBODYS\n")
+	m.write("/etc/cron.d/unknown", 0o644, "@every 1s  nosuch  true\n@every 1s  daemon  echo beside the unknown\n")
+	s := m.serve()
+	for _, words := range [][]string{
+		{"/etc/cron.d/writable: ", "chmod go-w"},
+		{"crontabs/www-data: ", "0644"},
+		{"crontabs/nosuch: ", "no user"},
+		{"/etc/cron.d/unknown:1: ", `no user "nosuch"`},
+	} {
+		s.await(t, 0, words...)
+	}
+	s.await(t, 0, "daemon", "| beside the unknown")
+
+	for name, more := range map[string]struct{ groups, of string }{
+		"nobody": {" 4999", " cron.d"}, "daemon": {" 4999", " cron.d"}, "root": {"", " cron.d"}, "games": {"", ""},
+	} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := u.HomeDir
+		if _, err := os.Stat(m.root + dir); err != nil {
+			dir = "/"
+		}
+		groups := u.Gid
+		if name == "root" || name == "games" {
+			ids, err := u.GroupIds()
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(ids)
+			ids = slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == u.Gid })
+			groups = strings.Join(append([]string{u.Gid}, ids...), " ")
+		}
+		s.await(t, 0, fmt.Sprintf("| is %s %s%s %s %s /bin/sh /usr/bin:/bin 0022 %s%s", u.Uid, groups, more.groups, u.HomeDir, name, dir, more.of))
+		s.await(t, 0, name, "succeeded")
+
+		uid, _ := strconv.Atoi(u.Uid)
+		store := m.store(name)
+		err = filepath.WalkDir(store, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return nil // gone meanwhile
+			}
+			if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != uid {
+				t.Errorf("%s belongs to user %d, not to %s", path, owner, name)
+			}
+			if path == store && info.Mode().Perm() != 0o700 {
+				t.Errorf("%s has mode %s", path, info.Mode())
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if runs := m.runs(name); len(runs) == 0 || runs[0].Holder.User == "" {
+			t.Errorf("%s: on record is %+v", name, runs)
+		}
+	}
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	for _, word := range []string{"DOTTED", "WRITABLE", "READABLE", "NOBODYS"} {
+		if s.says("| " + word) {
+			t.Errorf("%s was run", word)
+		}
+	}
+}
+
+// Two serves of one machine run each tick once, also where the process of a
+// user is killed; @reboot lines run once.
+func TestServeSystem_TwoServesRunEachTickOnce(t *testing.T) {
+	m, ok := newMachine(t)
+	if !ok {
+		return
+	}
+	users := []string{"nobody", "daemon"}
+	tab := "# cronce: name=boot\n@reboot  games  echo boot >>/var/lib/did/boot\n"
+	for _, name := range users {
+		tab += "# cronce: name=" + name + "\n@every 1s  " + name + "  echo $CRONCE_TICK $CRONCE_RUN_ID >>/var/lib/did/" + name + "\n"
+	}
+	m.write("/etc/cron.d/tab", 0o644, tab)
+	servers := []*server{m.serve(), m.serve()}
+	for i, s := range servers {
+		at := s.await(t, 0, users[i], "serves 1 job")
+		firstToSay(servers, users[i], "succeeded")
+		s.process(t, at).Kill()
+		at = s.await(t, at, users[i], "NOT SERVED", "killed")
+		s.await(t, at, users[i], "serves 1 job")
+		firstToSay(servers, users[i], "succeeded")
+	}
+	for _, s := range servers {
+		if code := s.stop(syscall.SIGTERM); code != 0 {
+			t.Errorf("exit %d", code)
+		}
+	}
+	for _, name := range users {
+		text, err := os.ReadFile(m.root + "/var/lib/did/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran := map[string]string{}
+		for line := range strings.Lines(string(text)) {
+			tick, run, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if ran[tick] != "" {
+				t.Errorf("%s: tick %s ran twice, as %s and %s", name, tick, ran[tick], run)
+			}
+			ran[tick] = run
+		}
+		for _, r := range m.runs(name) {
+			if r.Skip == "" && r.Outcome == cronce.Succeeded && ran[cronce.Stamp(r.Tick)] != r.ID {
+				t.Errorf("%s: on record is %+v, and it was run as %q", name, r, ran[cronce.Stamp(r.Tick)])
+			}
+		}
+	}
+	if text, err := os.ReadFile(m.root + "/var/lib/did/boot"); string(text) != "boot\n" {
+		t.Errorf("the @reboot line did %q, %v", text, err)
+	}
+}
+
+// The process of a user is killed under a run: the run goes on under its guard,
+// no other starts beside it, and its true end is on record.
+func TestServeSystem_AKilledProcessLeavesItsRunGuarded(t *testing.T) {
+	m, ok := newMachine(t)
+	if !ok {
+		return
+	}
+	end := m.fifo("end")
+	m.write("/etc/cron.d/tab", 0o644, "# cronce: name=long\n@every 1s  nobody  echo up; read x </var/lib/did/end; exit 3\n")
+	s := m.serve()
+	at := s.await(t, 0, "nobody", "serves 1 job")
+	s.await(t, at, "nobody", "long", "| up")
+	s.process(t, at).Kill()
+	at = s.await(t, at, "nobody", "NOT SERVED")
+	at = s.await(t, at, "nobody", "serves 1 job")
+	at = s.await(t, at, "nobody", "long", "skipped", "overlap")
+	end()
+	s.await(t, at, "nobody", "long", "started")
+	first := m.runs("nobody")[0]
+	if first.Skip != "" || first.Outcome != cronce.Failed || first.ExitCode != 3 {
+		t.Errorf("the run of the process that was killed is on record as %+v", first)
+	}
+	end()
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// What a user makes of his store hurts no one else, and leads root nowhere.
+func TestServeSystem_ABadStoreHurtsItsUserOnly(t *testing.T) {
+	m, ok := newMachine(t)
+	if !ok {
+		return
+	}
+	target := m.root + "/var/lib/target"
+	for _, dir := range []string{m.root + "/var/lib/cronce", m.store("nobody"), m.store("www-data"), m.store("www-data") + "/kept", target} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(m.root+"/var/lib/cronce", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, _ := strconv.Atoi(nobody.Uid)
+	for _, name := range []string{"jobs", "format"} {
+		if err := os.Symlink("/var/lib/target", m.store("nobody")+"/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(m.store("nobody"), uid, -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/var/lib/target", m.store("games")); err != nil {
+		t.Fatal(err)
+	}
+	m.write("/etc/cron.d/tab", 0o644, "@every 1s  nobody  true\n@every 1s  www-data  true\n@every 1s  games  true\n@every 1s  daemon  echo well\n")
+	s := m.serve()
+	s.await(t, 0, "nobody", "symbolic link")
+	s.await(t, 0, "nobody", "NOT SERVED")
+	s.await(t, 0, "www-data", "NOT SERVED", "belongs to user 0")
+	s.await(t, 0, "games", "NOT SERVED", "it is there already")
+	s.await(t, s.await(t, 0, "daemon", "| well")+1, "daemon", "| well")
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	info, err := os.Stat(target)
+	if err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Errorf("%s is not root's any more: %v, %v", target, info, err)
+	}
+	if left, err := os.ReadDir(target); len(left) > 0 || err != nil {
+		t.Errorf("%v was written to where a link led, %v", left, err)
+	}
+}
+
+// Crontabs that come, change and go are taken up without a restart, as are
+// users with them; an @reboot line that comes later is not due.
+func TestServeSystem_Reload(t *testing.T) {
+	m, ok := newMachine(t)
+	if !ok {
+		return
+	}
+	m.write("/etc/cron.d/tab", 0o644, "# cronce: name=kept\n@every 1s  daemon  echo first\n")
+	s := m.serve()
+	s.await(t, 0, "daemon", "| first")
+	m.write("/var/spool/cron/crontabs/games", 0o600, "@every 1s echo came\n@reboot echo REBOOTED\n")
+	at := s.await(t, 0, "serve", "loaded", "3 jobs of 2 users")
+	at = s.await(t, s.await(t, at, "games", "| came")+1, "games", "| came")
+	m.write("/etc/cron.d/tab", 0o644, "# cronce: name=kept\n@every 1s  daemon  echo second\n61 * * * * daemon true\n")
+	at = s.await(t, at, "serve", "PROBLEM", "/etc/cron.d/tab:3:1: ")
+	at = s.await(t, at, "daemon", "| second")
+	if err := os.Remove(m.root + "/var/spool/cron/crontabs/games"); err != nil {
+		t.Fatal(err)
+	}
+	at = s.await(t, at, "games", "serve", "stopped")
+	s.await(t, at, "daemon", "| second")
+	if s.says("| REBOOTED") {
+		t.Error("an @reboot line that came later was run")
+	}
+	s.cmd.Process.Signal(syscall.SIGHUP)
+	s.await(t, at, "serve", "loaded", "1 job of 1 user")
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// TERM lets the runs of all users end; a second one ends them.
+func TestServeSystem_TermDrainsAll(t *testing.T) {
+	m, ok := newMachine(t)
+	if !ok {
+		return
+	}
+	users := []string{"nobody", "daemon"}
+	tells := map[string]func(){}
+	tab := ""
+	for _, name := range users {
+		tells[name] = m.fifo(name)
+		tab += "@every 1s  " + name + "  read x </var/lib/did/" + name + "; echo ended\n"
+	}
+	m.write("/etc/cron.d/tab", 0o644, tab)
+	s := m.serve()
+	for _, name := range users {
+		s.await(t, 0, name, "started")
+	}
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	for _, name := range users {
+		at := s.await(t, 0, name, "waiting for those that go on")
+		tells[name]()
+		s.await(t, s.await(t, at, name, "| ended"), name, "succeeded")
+	}
+	if <-s.gone; s.cmd.ProcessState.ExitCode() != 0 {
+		t.Errorf("exit %d", s.cmd.ProcessState.ExitCode())
+	}
+
+	s = m.serve()
+	for _, name := range users {
+		s.await(t, 0, name, "started")
+	}
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	for _, name := range users {
+		s.await(t, 0, name, "waiting for those that go on")
+	}
+	<-time.After(time.Second / 2) // sooner, it would be the same request
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	for _, name := range users {
+		s.await(t, 0, name, "cancelled")
+	}
+}
+
+// --max-running is for the whole machine: with 1, no two users' jobs are
+// ever run at once, and all of them are run.
+func TestServeSystem_MaxRunningIsForAllUsers(t *testing.T) {
+	m, ok := newMachine(t)
+	if !ok {
+		return
+	}
+	users := []string{"nobody", "daemon", "games"}
+	tab := ""
+	for _, name := range users {
+		tab += "# cronce: name=" + name + " start-deadline=10m\n@every 1s  " + name + "  mkdir /var/lib/did/one && sleep 0.1 && rmdir /var/lib/did/one\n"
+	}
+	m.write("/etc/cron.d/tab", 0o644, tab)
+	s := m.serve("--max-running", "1")
+	for range 3 {
+		for _, name := range users {
+			s.await(t, s.lines(), name, "succeeded")
+		}
+	}
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	if s.says("failed") {
+		t.Error("two runs at once")
+	}
+}
+
+// Where a cron daemon runs the same lines, they are not run a second time.
+func TestServeSystem_NotBesideCron(t *testing.T) {
+	m, ok := newMachine(t)
+	if !ok {
+		return
+	}
+	m.write("/etc/cron.d/tab", 0o644, "@every 1s  daemon  echo well\n")
+	startCron := func() *exec.Cmd {
+		cron := m.command("cron", "-f")
+		cron.Env = append(cron.Env, "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
+		if err := cron.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			cron.Process.Kill()
+			cron.Wait()
+		})
+		for { // it is nsenter(1) at first
+			if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cron.Process.Pid)); string(comm) == "cron\n" {
+				return cron
+			}
+		}
+	}
+	cron := startCron()
+	out, err := m.command(filepath.Join(bin, "cronce"), "serve", "--system").CombinedOutput()
+	if code, _ := exitCode(err); code != 78 || !strings.Contains(string(out), fmt.Sprintf("pid %d", cron.Process.Pid)) || !strings.Contains(string(out), "systemctl disable --now cron") {
+		t.Errorf("beside cron: exit %d:\n%s", code, out)
+	}
+	s := m.serve("--beside-cron")
+	s.await(t, 0, "daemon", "| well")
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("--beside-cron: exit %d", code)
+	}
+	// Other crontabs than cron's are served all the same.
+	other := write(t, filepath.Join(t.TempDir(), "other"), "@every 1s  daemon  echo other\n")
+	s = m.serve("--crontab", other)
+	s.await(t, 0, "daemon", "| other")
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("--crontab: exit %d", code)
+	}
+
+	// One that comes later takes over.
+	cron.Process.Kill()
+	cron.Wait()
+	s = m.serve()
+	s.await(t, 0, "daemon", "| well")
+	startCron()
+	s.await(t, 0, "serve", "a cron daemon is running")
+	if <-s.gone; s.cmd.ProcessState.ExitCode() != 78 {
+		t.Errorf("exit %d", s.cmd.ProcessState.ExitCode())
+	}
+}
+
+// Whoever is not root is told what to do.
+func TestServeSystem_OnlyRoot(t *testing.T) {
+	program, err := os.Open(filepath.Join(bin, "cronced"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	cmd := exec.Command("/proc/self/fd/3", "serve", "--system") // the way to it may be closed to others
+	cmd.ExtraFiles = []*os.File{program}
+	cmd.Dir = "/"
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	refusedToOthers(t, cmd)
+}
+
+func refusedToOthers(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if code, _ := exitCode(err); code != 78 || !strings.Contains(string(out), "sudo cronce serve --system") {
+		t.Errorf("not as root: exit %d, %v:\n%s", code, err, out)
+	}
+}
