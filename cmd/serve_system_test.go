@@ -324,6 +324,37 @@ func TestServeSystem_AKilledProcessLeavesItsRunGuarded(t *testing.T) {
 	}
 }
 
+// serve --system itself is killed: its users' processes start no more runs and
+// let those that go on end, and the next one runs none beside them.
+func TestServeSystem_KilledItself(t *testing.T) {
+	m, ok := newMachine(t)
+	if !ok {
+		return
+	}
+	end := m.fifo("end")
+	m.write("/etc/cron.d/tab", 0o644, "# cronce: name=long\n@every 1s  nobody  echo up; read x </var/lib/did/end\n")
+	s := m.serve()
+	at := s.await(t, 0, "nobody", "serves 1 job")
+	left := s.process(t, at)
+	s.await(t, at, "nobody", "long", "| up")
+	s.stop(syscall.SIGKILL)
+	s = m.serve()
+	at = s.await(t, 0, "nobody", "long", "skipped", "overlap")
+	end()
+	s.await(t, at, "nobody", "long", "| up")
+	first := m.runs("nobody")[0]
+	if first.Skip != "" || first.Outcome != cronce.Succeeded {
+		t.Errorf("the run that was left is on record as %+v", first)
+	}
+	for left.Signal(syscall.Signal(0)) == nil { // until it has gone as well
+		<-time.After(10 * time.Millisecond)
+	}
+	end()
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
 // What a user makes of his store hurts no one else, and leads root nowhere.
 func TestServeSystem_ABadStoreHurtsItsUserOnly(t *testing.T) {
 	m, ok := newMachine(t)
@@ -483,7 +514,8 @@ func TestServeSystem_NotBesideCron(t *testing.T) {
 	if !ok {
 		return
 	}
-	m.write("/etc/cron.d/tab", 0o644, "@every 1s  daemon  echo well\n")
+	m.write("/etc/cron.d/tab", 0o644, "@every 1s  daemon  echo well\n@reboot  daemon  echo REBOOTED\n")
+	m.write("/etc/cron.d/boot", 0o644, "@reboot  games  echo >/var/lib/did/booted\n")
 	startCron := func() *exec.Cmd {
 		cron := m.command("cron", "-f")
 		cron.Env = append(cron.Env, "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
@@ -501,6 +533,12 @@ func TestServeSystem_NotBesideCron(t *testing.T) {
 		}
 	}
 	cron := startCron()
+	for { // cron has run its @reboot lines, and nobody else does
+		if _, err := os.Stat(m.root + "/var/lib/did/booted"); err == nil {
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+	}
 	out, err := m.command(filepath.Join(bin, "cronce"), "serve", "--system").CombinedOutput()
 	if code, _ := exitCode(err); code != 78 || !strings.Contains(string(out), fmt.Sprintf("pid %d", cron.Process.Pid)) || !strings.Contains(string(out), "systemctl disable --now cron") {
 		t.Errorf("beside cron: exit %d:\n%s", code, out)
@@ -524,6 +562,9 @@ func TestServeSystem_NotBesideCron(t *testing.T) {
 	s = m.serve()
 	s.await(t, 0, "daemon", "| well")
 	startCron()
+	if s.says("| REBOOTED") {
+		t.Error("an @reboot line was run a second time")
+	}
 	s.await(t, 0, "serve", "a cron daemon is running")
 	if <-s.gone; s.cmd.ProcessState.ExitCode() != 78 {
 		t.Errorf("exit %d", s.cmd.ProcessState.ExitCode())

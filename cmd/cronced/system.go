@@ -60,13 +60,14 @@ func (s *system) serve(ctx context.Context, maxRunning int, stdout, stderr io.Wr
 	if maxRunning > 0 {
 		s.turns = cronce.NewTurnstile(maxRunning)
 	}
+	syscall.Umask(0o022) // of the jobs, as cron has it
 	s.first = map[string]bool{}
+	ours := !s.crontabs.ofCron() || bootIsOurs()
 	for name, u := range users {
 		for _, job := range u.jobs {
-			s.first[name+"\x00"+job.Name] = true
+			s.first[name+"\x00"+job.Name] = ours
 		}
 	}
-	syscall.Umask(0o022) // of the jobs, as cron has it
 	s.out = newLines(stdout)
 	defer s.out.close()
 	return s.run(ctx, users)

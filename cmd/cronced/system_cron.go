@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -39,4 +40,25 @@ func cronRuns() (pid int, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// cronRebooted is where cron leaves word, an empty file that goes with the boot,
+// that it has run the @reboot lines.
+const cronRebooted = "/run/crond.reboot"
+
+// bootIsOurs reports whether the @reboot lines of cron's crontabs are for us to
+// run in this boot, and leaves word for a cron that comes later.
+func bootIsOurs() bool {
+	const word = "cronce serve --system runs them\n"
+	f, err := os.OpenFile(cronRebooted, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		info, err := os.Stat(cronRebooted)
+		return err == nil && info.Size() > 0 // ours, of an earlier start
+	}
+	if err != nil {
+		return true // there is no such place, so cron left no word either
+	}
+	defer f.Close()
+	f.WriteString(word)
+	return true
 }
