@@ -175,6 +175,10 @@ LOGNAME=root
 	m.write("/var/spool/cron/crontabs/www-data", 0o644, "@every 1s echo READABLE\n")
 	m.write("/var/spool/cron/crontabs/nosuch", 0o600, "@every 1s echo NOBODYS\n")
 	m.write("/etc/cron.d/unknown", 0o644, "@every 1s  nosuch  true\n@every 1s  daemon  echo beside the unknown\n")
+	said, err := m.command(filepath.Join(bin, "cronce"), "validate", "--system").CombinedOutput()
+	if code, _ := exitCode(err); code != 78 || !hasAll(string(said), []string{"nosuch", "/etc/cron.d/writable: ", "4 problems", "/etc/cron.d/three:4 ", "games ", "/var/spool/cron/crontabs/games:1 "}) {
+		t.Errorf("validate --system: exit %d:\n%s", code, said)
+	}
 	s := m.serve()
 	for _, words := range [][]string{
 		{"/etc/cron.d/writable: ", "chmod go-w"},

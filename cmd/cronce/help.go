@@ -65,10 +65,11 @@ cannot be read, 69 the store cannot be reached, 78 wrong configuration.
 `
 
 const helpValidate = `usage: cronce validate FILE...
+       cronce validate --system [FILE]...
 
 Reads crontabs as serve does and lists their jobs with the next tick of each;
 what is wrong is named by file, line and column. It runs nothing, and opens no
-store. Exit 0 when all is well, 78 when something is wrong.
+store. --system: the crontabs that serve --system reads, with the users (root). Exit 0 when all is well, 78 when something is wrong.
 `
 
 // helpRun teaches the command; the policies come from their one table.
