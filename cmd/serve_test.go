@@ -329,6 +329,15 @@ func TestServe_OverlapIsSkippedAndRecorded(t *testing.T) {
 	}
 }
 
+// Command, environment and input reach the command byte for byte, also where they
+// are no UTF-8.
+func TestServe_BytesAsTheyAre(t *testing.T) {
+	dir := t.TempDir()
+	crontab := write(t, filepath.Join(dir, "crontab"), "V=v\xe9\n# cronce: name=raw\n@every 1s  { echo 'c\xe9'\"$V\"; cat; } | od -An -tx1%i\xe9\n")
+	s := startServe(t, filepath.Join(dir, "store"), crontab)
+	s.await(t, 0, "raw", "|  63 e9 76 e9 0a 69 e9 0a")
+}
+
 // The first TERM lets the run end; nothing new is started.
 func TestServe_FirstSignalWaitsSecondEnds(t *testing.T) {
 	t.Parallel()

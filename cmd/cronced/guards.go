@@ -167,8 +167,8 @@ func (g *guards) task(l cronce.Lease) handover.Task {
 	return handover.Task{
 		Version: build.Version(), Store: g.dir, Lease: l,
 		Job: g.job.Job, Warning: g.warning(l),
-		Path: line.Shell(), Args: []string{filepath.Base(line.Shell()), "-c", line.Command},
-		Env: env, Dir: dir, Input: line.Stdin,
+		Path: handover.Bytes(line.Shell()), Args: handover.BytesOf([]string{filepath.Base(line.Shell()), "-c", line.Command}),
+		Env: handover.BytesOf(env), Dir: handover.Bytes(dir), Input: handover.Bytes(line.Stdin),
 	}
 }
 
