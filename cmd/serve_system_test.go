@@ -31,6 +31,9 @@ mount -t tmpfs -o mode=1730 none /var/spool/cron/crontabs
 [ ! -e /etc/crontab ] || mount --bind /run/none /etc/crontab
 { cat /etc/group; echo cronce-test:x:4999:nobody,daemon; } >/run/group
 mount --bind /run/group /etc/group
+(umask 077; awk -F: -v OFS=: '$1 == "man" { $8 = 1 } 1' /etc/shadow >/run/shadow) # expired
+mount --bind /run/shadow /etc/shadow
+mount -t tmpfs -o mode=755 none /etc/cron.hourly
 mkdir -m 1777 /var/lib/did
 echo ready
 exec cat
@@ -179,8 +182,15 @@ LOGNAME=root
 	if code, _ := exitCode(err); code != 78 || !hasAll(string(said), []string{"nosuch", "/etc/cron.d/writable: ", "4 problems", "/etc/cron.d/three:4 ", "games ", "/var/spool/cron/crontabs/games:1 "}) {
 		t.Errorf("validate --system: exit %d:\n%s", code, said)
 	}
+	m.write("/etc/cron.d/expired", 0o644, "@every 1s  man  echo EXPIRED\n")
+	// As Debian's own crontab has it.
+	m.write("/etc/cron.hourly/script", 0o755, "#!/bin/sh\necho from run-parts as $(id -un)\n")
+	m.write("/etc/cron.d/stock", 0o644, "SHELL=/bin/sh\nPATH=/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/sbin:/usr/bin\n"+
+		"@every 1s	root	test -x /nowhere/anacron || { cd / && run-parts --report /etc/cron.hourly; }\n")
 	s := m.serve()
+	s.await(t, 0, "root", "| from run-parts as root")
 	for _, words := range [][]string{
+		{"/etc/cron.d/expired:1: ", `"man" expired on 1970-01-02`},
 		{"/etc/cron.d/writable: ", "chmod go-w"},
 		{"crontabs/www-data: ", "0644"},
 		{"crontabs/nosuch: ", "no user"},
@@ -242,7 +252,7 @@ LOGNAME=root
 	if code := s.stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit %d", code)
 	}
-	for _, word := range []string{"DOTTED", "WRITABLE", "READABLE", "NOBODYS"} {
+	for _, word := range []string{"DOTTED", "WRITABLE", "READABLE", "NOBODYS", "EXPIRED"} {
 		if s.says("| " + word) {
 			t.Errorf("%s was run", word)
 		}
