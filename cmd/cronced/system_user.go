@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"reflect"
 	"strings"
 	"sync"
 	"syscall"
@@ -74,6 +75,9 @@ func newUserServe(s *system, account systemAccount, jobs []userJob) *userServe {
 func (u *userServe) set(jobs []userJob) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if reflect.DeepEqual(jobs, u.jobs) {
+		return
+	}
 	u.jobs = jobs
 	if u.feed != nil {
 		u.feed.put(userOrder{Jobs: jobs})
