@@ -48,6 +48,7 @@ type machine struct {
 // newMachine makes a machine. Only root can: ok is false for anyone else.
 func newMachine(t *testing.T) (m *machine, ok bool) {
 	t.Helper()
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Log("not root: serve --system is only seen to be refused")
 		cmd := exec.Command(filepath.Join(bin, "cronced"), "serve", "--system")
@@ -92,7 +93,7 @@ func (m *machine) write(path string, mode os.FileMode, text string) {
 // command is a command on the machine.
 func (m *machine) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("nsenter", append([]string{"--mount=" + m.ns, "--"}, args...)...)
-	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "TZ=UTC")
 	return cmd
 }
 

@@ -332,6 +332,7 @@ func TestServe_OverlapIsSkippedAndRecorded(t *testing.T) {
 // Command, environment and input reach the command byte for byte, also where they
 // are no UTF-8.
 func TestServe_BytesAsTheyAre(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	crontab := write(t, filepath.Join(dir, "crontab"), "V=v\xe9\n# cronce: name=raw\n@every 1s  { echo 'c\xe9'\"$V\"; cat; } | od -An -tx1%i\xe9\n")
 	s := startServe(t, filepath.Join(dir, "store"), crontab)
