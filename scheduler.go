@@ -34,6 +34,9 @@ type Scheduler struct {
 	// above 0. Ticks beyond it are offered when their turn comes, oldest first;
 	// meanwhile other programs may take them.
 	MaxRunning int
+	// Gate, if set, bounds them in place of MaxRunning: several schedulers may
+	// have one.
+	Gate Gate
 
 	mu        sync.Mutex
 	timetable Timetable
@@ -42,9 +45,9 @@ type Scheduler struct {
 	runs      sync.WaitGroup
 	ctx       context.Context // Run's, once it is called
 	began     time.Time       // when it was
-	starts    *turnstile      // from the claim until the work has begun
-	begins    *turnstile      // within it, from the lease on
-	running   *turnstile
+	starts    *Turnstile      // from the claim until the work has begun
+	begins    *Turnstile      // within it, from the lease on
+	running   Gate
 }
 
 // startsAtOnce bounds how many ticks are being claimed, or wait for their work
@@ -245,7 +248,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.ctx, s.began = ctx, time.Now()
 	s.timetable.Missed = s.missed
-	s.starts, s.begins, s.running = newTurnstile(startsAtOnce), newTurnstile(beginsAtOnce), newTurnstile(s.MaxRunning)
+	s.starts, s.begins, s.running = NewTurnstile(startsAtOnce), NewTurnstile(beginsAtOnce), s.Gate
+	if s.running == nil {
+		s.running = NewTurnstile(s.MaxRunning)
+	}
 	all := slices.Collect(maps.Values(s.planned))
 	for _, offer := range s.offers {
 		s.runs.Go(offer)
@@ -271,7 +277,11 @@ func (s *Scheduler) Behind() (ticks int, waited time.Duration) {
 		return 0, 0
 	}
 	now := time.Now()
-	for _, t := range []*turnstile{starts, running} {
+	for _, gate := range []Gate{starts, running} {
+		t, ours := gate.(*Turnstile)
+		if !ours {
+			continue // a gate elsewhere knows its own queue
+		}
 		n, since := t.queue()
 		if ticks += n; n > 0 {
 			waited = max(waited, now.Sub(since))
@@ -435,18 +445,18 @@ func (s *Scheduler) left(job string, tick time.Time) {
 
 // offer takes one tick through its life. errHeld: it was left undecided.
 func (s *Scheduler) offer(c Claim, work Work) error {
-	if s.running.enter(s.ctx, c.Tick) != nil {
+	if s.running.Enter(s.ctx, c.Tick) != nil {
 		s.left(c.Job, c.Tick)
 		return nil
 	}
-	defer s.running.leave()
+	defer s.running.Leave()
 	l, err := decide(s.ctx, c, func(ctx context.Context, c Claim) (Lease, error) {
-		if err := s.starts.enter(ctx, c.Tick); err != nil {
+		if err := s.starts.Enter(ctx, c.Tick); err != nil {
 			return Lease{}, err
 		}
 		l, err := s.Store.Claim(ctx, c)
 		if err != nil {
-			s.starts.leave()
+			s.starts.Leave()
 		}
 		return l, err
 	})
@@ -460,10 +470,10 @@ func (s *Scheduler) offer(c Claim, work Work) error {
 			ctx = s.ctx
 		}
 		s.report(Event{Kind: EventStarted, Job: c.Job, Tick: c.Tick, Run: l.Run})
-		s.begins.enter(context.Background(), c.Tick) // there is no way back
+		s.begins.Enter(context.Background(), c.Tick) // there is no way back
 		begun := sync.OnceFunc(func() {
-			s.begins.leave()
-			s.starts.leave()
+			s.begins.Leave()
+			s.starts.Leave()
 		})
 		l.Run.Result, err = work(ctx, l, begun)
 		begun()

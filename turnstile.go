@@ -7,15 +7,25 @@ import (
 	"time"
 )
 
-// turnstile lets a bounded number through at once; who waits goes in order of
+// Turnstile lets a bounded number through at once; who waits goes in order of
 // tick. The zero value lets everybody through.
-type turnstile struct {
+type Turnstile struct {
 	mu      sync.Mutex
 	bound   int // 0: none
 	free    int
 	waiting ticketHeap
 	issued  int
 }
+
+// Gate is what a [Turnstile] is, also where it is that of another process. Its
+// methods are called from many goroutines.
+type Gate interface {
+	// Enter waits for its turn, or for the end of ctx. After nil, Leave must follow.
+	Enter(ctx context.Context, tick time.Time) error
+	Leave()
+}
+
+var _ Gate = (*Turnstile)(nil)
 
 // ticket is a place in the order.
 type ticket struct {
@@ -26,10 +36,11 @@ type ticket struct {
 	index int           // in the heap, -1 when out of it
 }
 
-func newTurnstile(n int) *turnstile { return &turnstile{bound: n, free: n} }
+// NewTurnstile lets n through at once; where n is 0, everybody.
+func NewTurnstile(n int) *Turnstile { return &Turnstile{bound: n, free: n} }
 
-// enter waits for its turn, or for the end of ctx. After nil, leave must follow.
-func (t *turnstile) enter(ctx context.Context, tick time.Time) error {
+// Enter waits for its turn, or for the end of ctx. After nil, Leave must follow.
+func (t *Turnstile) Enter(ctx context.Context, tick time.Time) error {
 	if err := ctx.Err(); err != nil || t.bound == 0 {
 		return err
 	}
@@ -59,14 +70,14 @@ func (t *turnstile) enter(ctx context.Context, tick time.Time) error {
 }
 
 // shut waits until nobody is within, and lets nobody in any more.
-func (t *turnstile) shut() {
+func (t *Turnstile) shut() {
 	for range t.bound {
-		t.enter(context.Background(), time.Time{})
+		t.Enter(context.Background(), time.Time{})
 	}
 }
 
 // queue is how many wait, and since when the first of them has.
-func (t *turnstile) queue() (n int, since time.Time) {
+func (t *Turnstile) queue() (n int, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, w := range t.waiting {
@@ -77,7 +88,8 @@ func (t *turnstile) queue() (n int, since time.Time) {
 	return len(t.waiting), since
 }
 
-func (t *turnstile) leave() {
+// Leave makes way for the next.
+func (t *Turnstile) Leave() {
 	if t.bound > 0 {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -86,7 +98,7 @@ func (t *turnstile) leave() {
 }
 
 // pass gives a free place to the first in the order.
-func (t *turnstile) pass() {
+func (t *Turnstile) pass() {
 	if len(t.waiting) == 0 {
 		t.free++
 		return

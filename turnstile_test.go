@@ -14,9 +14,9 @@ import (
 func TestTurnstile_BoundAndOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bound, n = 3, 200
-		ts := newTurnstile(bound)
+		ts := NewTurnstile(bound)
 		for range bound {
-			if err := ts.enter(t.Context(), time.Time{}); err != nil {
+			if err := ts.Enter(t.Context(), time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -27,7 +27,7 @@ func TestTurnstile_BoundAndOrder(t *testing.T) {
 		for _, i := range rand.New(rand.NewPCG(1, 1)).Perm(n) {
 			tick := time.Unix(int64(i/2), 0)
 			all.Go(func() {
-				if err := ts.enter(t.Context(), tick); err != nil {
+				if err := ts.Enter(t.Context(), tick); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -41,12 +41,12 @@ func TestTurnstile_BoundAndOrder(t *testing.T) {
 				mu.Lock()
 				inside--
 				mu.Unlock()
-				ts.leave()
+				ts.Leave()
 			})
 		}
 		synctest.Wait() // all of them stand in the queue
 		for range bound {
-			ts.leave()
+			ts.Leave()
 			synctest.Wait()
 		}
 		all.Wait()
@@ -65,8 +65,8 @@ func TestTurnstile_BoundAndOrder(t *testing.T) {
 // Who gives up waiting takes no place with it.
 func TestTurnstile_GivingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := newTurnstile(1)
-		if err := ts.enter(t.Context(), time.Time{}); err != nil {
+		ts := NewTurnstile(1)
+		if err := ts.Enter(t.Context(), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
@@ -74,15 +74,15 @@ func TestTurnstile_GivingUp(t *testing.T) {
 			all.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond)
 				defer cancel()
-				if ts.enter(ctx, time.Unix(int64(i), 0)) == nil {
-					ts.leave()
+				if ts.Enter(ctx, time.Unix(int64(i), 0)) == nil {
+					ts.Leave()
 				}
 			})
 		}
 		time.Sleep(25 * time.Millisecond) // half have given up, one is giving up right now
-		ts.leave()
+		ts.Leave()
 		all.Wait()
-		if err := ts.enter(t.Context(), time.Time{}); err != nil {
+		if err := ts.Enter(t.Context(), time.Time{}); err != nil {
 			t.Error(err)
 		}
 		if ts.free != 0 || len(ts.waiting) != 0 {
@@ -95,14 +95,14 @@ func TestTurnstile_GivingUp(t *testing.T) {
 func TestTurnstile_Shut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bound = 3
-		ts := newTurnstile(bound)
+		ts := NewTurnstile(bound)
 		ctx, cancel := context.WithCancel(t.Context())
 		var mu sync.Mutex
 		inside := 0
 		var all sync.WaitGroup
 		for i := range 10 {
 			all.Go(func() {
-				if ts.enter(ctx, time.Unix(int64(i), 0)) != nil {
+				if ts.Enter(ctx, time.Unix(int64(i), 0)) != nil {
 					return
 				}
 				mu.Lock()
@@ -112,7 +112,7 @@ func TestTurnstile_Shut(t *testing.T) {
 				mu.Lock()
 				inside--
 				mu.Unlock()
-				ts.leave()
+				ts.Leave()
 			})
 		}
 		synctest.Wait()
@@ -131,7 +131,7 @@ func TestTurnstile_Shut(t *testing.T) {
 		if n, _ := ts.queue(); n != 0 {
 			t.Errorf("%d wait", n)
 		}
-		if err := ts.enter(ctx, time.Time{}); err == nil {
+		if err := ts.Enter(ctx, time.Time{}); err == nil {
 			t.Error("somebody came in")
 		}
 		all.Wait()

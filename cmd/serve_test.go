@@ -147,7 +147,13 @@ func write(t *testing.T, path, text string) string {
 // runsOf asks `cronce runs` for all that the store has.
 func runsOf(t *testing.T, store string) []cronce.Run {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(bin, "cronce"), "runs", "--json", "-n", "0", "--store", store).Output()
+	return runsSaid(t, exec.Command(filepath.Join(bin, "cronce"), "runs", "--json", "-n", "0", "--store", store))
+}
+
+// runsSaid are the runs that a `cronce runs --json` tells of.
+func runsSaid(t *testing.T, cmd *exec.Cmd) []cronce.Run {
+	t.Helper()
+	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("cronce runs: %v", err)
 	}
@@ -321,6 +327,16 @@ func TestServe_OverlapIsSkippedAndRecorded(t *testing.T) {
 	if skips < 2 {
 		t.Errorf("%d skips on record, at least 2 were seen", skips)
 	}
+}
+
+// Command, environment and input reach the command byte for byte, also where they
+// are no UTF-8.
+func TestServe_BytesAsTheyAre(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	crontab := write(t, filepath.Join(dir, "crontab"), "V=v\xe9\n# cronce: name=raw\n@every 1s  { echo 'c\xe9'\"$V\"; cat; } | od -An -tx1%i\xe9\n")
+	s := startServe(t, filepath.Join(dir, "store"), crontab)
+	s.await(t, 0, "raw", "|  63 e9 76 e9 0a 69 e9 0a")
 }
 
 // The first TERM lets the run end; nothing new is started.

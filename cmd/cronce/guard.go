@@ -66,8 +66,8 @@ func guardTask(ctx context.Context) error {
 	w := work{
 		job: task.Job, warning: task.Warning, say: newSay(os.Stderr, "text", slog.LevelWarn),
 		command: guard.Command{
-			Path: task.Path, Args: task.Args, Env: task.Env, Dir: task.Dir,
-			Input: task.Input, Stdout: out, Stderr: out,
+			Path: string(task.Path), Args: handover.Strings(task.Args), Env: handover.Strings(task.Env), Dir: string(task.Dir),
+			Input: string(task.Input), Stdout: out, Stderr: out,
 		},
 	}
 	r, err := w.underLease(ctx, store, l, catch())

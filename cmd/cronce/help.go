@@ -14,6 +14,7 @@ import (
 const helpMain = `cronce - cron, once: no job runs twice for one scheduled time, or overlaps itself
 
   cronce serve --crontab FILE    run the jobs of a crontab
+  cronce serve --system          run those of the whole machine, in place of cron
   cronce run JOB -- COMMAND      the same for one command, in front of a line of cron
   cronce flock FILE COMMAND      flock(1), with a record of what ran and what did not
   cronce validate FILE           what serve would do with a crontab; runs nothing
@@ -34,6 +35,8 @@ Try it:  printf '@every 2s echo hello\n' >try.cron && cronce serve --crontab try
 
 const helpServe = `usage: cronce serve --crontab FILE [--crontab FILE]... [--store DIR] [--strict]
                     [--max-running N]
+       cronce serve --system [--crontab FILE]... [--strict] [--max-running N]
+                    [--beside-cron]
 
 Runs the jobs of crontabs, in place of cron. Every tick (scheduled time) of a
 job is claimed in the store before it is run, so that any number of serves on
@@ -47,6 +50,11 @@ is skipped, and both are on record ('cronce runs').
                    the good lines are served and the bad ones are named
   --max-running N  at most N runs at once (default: any number); ticks beyond
                    wait, oldest first
+  --system         in place of cron for the whole machine, as root: /etc/crontab,
+                   /etc/cron.d and all users' crontabs (or the --crontab FILEs,
+                   with a user in each line), each line as its user, in that
+                   user's own store; not beside a cron daemon
+  --beside-cron    --system although a cron daemon runs, which has other crontabs
 
 Commands run as 'SHELL -c COMMAND' with the environment of serve, changed by the
 crontab's own NAME=value lines; SHELL is /bin/sh unless the crontab says so.
@@ -59,10 +67,11 @@ cannot be read, 69 the store cannot be reached, 78 wrong configuration.
 `
 
 const helpValidate = `usage: cronce validate FILE...
+       cronce validate --system [FILE]...
 
 Reads crontabs as serve does and lists their jobs with the next tick of each;
 what is wrong is named by file, line and column. It runs nothing, and opens no
-store. Exit 0 when all is well, 78 when something is wrong.
+store. --system: the crontabs that serve --system reads, with the users (root). Exit 0 when all is well, 78 when something is wrong.
 `
 
 // helpRun teaches the command; the policies come from their one table.

@@ -27,6 +27,8 @@ type guards struct {
 	dir   string // of the store, as --store gave it
 	job   *crontab.Job
 	out   *lines
+
+	anywhere bool // a job whose HOME is not there is run all the same
 }
 
 // thin is the other of our two programs, kept open: an upgrade that replaces
@@ -159,11 +161,14 @@ func (g *guards) task(l cronce.Lease) handover.Task {
 	line := g.job.Lines[0]
 	env := environment(line)
 	dir, _ := lookup(env, "HOME")
+	if info, err := os.Stat(dir); g.anywhere && (err != nil || !info.IsDir()) {
+		dir = "/"
+	}
 	return handover.Task{
 		Version: build.Version(), Store: g.dir, Lease: l,
 		Job: g.job.Job, Warning: g.warning(l),
-		Path: line.Shell(), Args: []string{filepath.Base(line.Shell()), "-c", line.Command},
-		Env: env, Dir: dir, Input: line.Stdin,
+		Path: handover.Bytes(line.Shell()), Args: handover.BytesOf([]string{filepath.Base(line.Shell()), "-c", line.Command}),
+		Env: handover.BytesOf(env), Dir: handover.Bytes(dir), Input: handover.Bytes(line.Stdin),
 	}
 }
 

@@ -91,7 +91,12 @@ func (l *lines) say(job, format string, args ...any) {
 // print writes a line of a job's output. It waits a little for its reader, as
 // a pipe does, but not for one that is stuck.
 func (l *lines) print(job string, text []byte) {
-	s := line(job, "| "+string(cli.Readable(text)))
+	l.pass(job, "| "+string(cli.Readable(text)))
+}
+
+// pass writes a line as print does.
+func (l *lines) pass(job, text string) {
+	s := line(job, text)
 	select {
 	case l.queue <- s:
 		return

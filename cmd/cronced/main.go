@@ -30,6 +30,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch name {
 	case "serve":
 		return cli.Fail(stderr, serve(ctx, rest, stdout, stderr))
+	case "serve-user":
+		return cli.Fail(stderr, serveUser(ctx, stdout))
 	case "validate":
 		return cli.Fail(stderr, validate(rest, stdout, stderr))
 	case "release":

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -29,6 +30,11 @@ type server struct {
 	out       *lines
 	scheduler *cronce.Scheduler
 	backlog   backlog
+
+	// Where serve --system says what to do, in place of crontabs.
+	orders <-chan userOrder
+	gate   cronce.Gate
+	atBoot func(job string) bool // nil: the @reboot lines of all jobs
 }
 
 // serve runs the jobs of crontabs until it is told to stop.
@@ -45,12 +51,22 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return nil
 	})
 	f.Func("crontab", "", func(path string) error { s.crontabs.paths = append(s.crontabs.paths, path); return nil })
+	named := false
+	whole := f.Bool("system", false, "")
+	besideCron := f.Bool("beside-cron", false, "")
 	rest, err := f.Parse(args)
+	f.Visit(func(f *flag.Flag) { named = named || f.Name == "store" })
 	switch {
 	case err != nil:
 		return err
 	case len(rest) > 0:
 		return cli.Misuse("serve", "unexpected %q: crontabs are given as --crontab FILE", rest[0])
+	case *besideCron && !*whole:
+		return cli.Misuse("serve", "--beside-cron goes with --system")
+	case *whole && named:
+		return cli.Misuse("serve", "--system and --store contradict each other: each user's jobs are in that user's own store")
+	case *whole:
+		return (&system{crontabs: systemCrontabs{explicit: s.crontabs.paths}, strict: s.strict, besideCron: *besideCron}).serve(ctx, maxRunning, stdout, stderr)
 	case len(s.crontabs.paths) == 0:
 		return cli.Misuse("serve", "a crontab is needed, as in: cronce serve --crontab FILE")
 	}
@@ -99,12 +115,12 @@ func (s *server) run(ctx context.Context, jobs []*crontab.Job, maxRunning int) e
 	running, stopRuns := context.WithCancelCause(ctx)
 	defer stopRuns(nil)
 
-	s.scheduler = &cronce.Scheduler{Store: s.store, Report: s.out.report, Via: "serve", BaseContext: running, MaxRunning: maxRunning}
+	s.scheduler = &cronce.Scheduler{Store: s.store, Report: s.out.report, Via: "serve", BaseContext: running, MaxRunning: maxRunning, Gate: s.gate}
 	if err := s.scheduler.Set(s.plans(jobs)); err != nil {
 		return &cli.ExitError{Code: cli.Config, Err: err}
 	}
 	for _, job := range jobs {
-		if job.Reboot() {
+		if job.Reboot() && (s.atBoot == nil || s.atBoot(job.Name)) {
 			tick, id, err := bootOf(job.Name)
 			if err == nil {
 				err = s.scheduler.Offer(job.Name, tick, id)
@@ -114,7 +130,7 @@ func (s *server) run(ctx context.Context, jobs []*crontab.Job, maxRunning int) e
 			}
 		}
 	}
-	s.out.say("serve", "cronce %s serves %s of %s, pid %d", build.Version(), count(len(jobs), "job"), strings.Join(s.crontabs.paths, ", "), os.Getpid())
+	s.out.say("serve", "cronce %s serves %s%s, pid %d", build.Version(), count(len(jobs), "job"), s.of(), os.Getpid())
 	notify("READY=1")
 
 	done := make(chan error, 1)
@@ -123,6 +139,12 @@ func (s *server) run(ctx context.Context, jobs []*crontab.Job, maxRunning int) e
 	defer look.Stop()
 	terminal := hasTerminal()
 	var asked time.Time
+	drain := func(why string) {
+		asked = time.Now()
+		s.out.say("serve", "%s: stopping", why)
+		notify("STOPPING=1")
+		stopOffering()
+	}
 	for {
 		select {
 		case err := <-done:
@@ -136,16 +158,26 @@ func (s *server) run(ctx context.Context, jobs []*crontab.Job, maxRunning int) e
 				s.reload()
 			}
 			s.backlog.look(s.scheduler, s.out)
+		case o, ok := <-s.orders:
+			if !ok {
+				s.orders = nil
+			}
+			if (!ok || o.Drain) && offering.Err() == nil {
+				drain("asked to stop")
+			}
+			if o.End {
+				stopRuns(errors.New("serve was asked twice to stop"))
+			}
+			if offering.Err() == nil {
+				s.take(o.Jobs)
+			}
 		case sig := <-signals:
 			switch {
 			case sig == syscall.SIGPIPE:
 			case sig == syscall.SIGHUP && !(terminal && !hasTerminal()): // not a terminal that hung up
 				s.crontabs.served = nil // at the next look, if they are not being written then
 			case offering.Err() == nil:
-				asked = time.Now()
-				s.out.say("serve", "%s: stopping", sig)
-				notify("STOPPING=1")
-				stopOffering()
+				drain(sig.String())
 			case time.Since(asked) < sameSignal:
 			default:
 				s.out.say("serve", "%s again: the runs are ended", sig)
@@ -190,14 +222,22 @@ func (s *server) reload() {
 		keep("%v", err)
 		return
 	}
-	s.out.say("serve", "loaded     %s of %s", count(len(jobs), "job"), strings.Join(s.crontabs.paths, ", "))
+	s.out.say("serve", "loaded     %s%s", count(len(jobs), "job"), s.of())
+}
+
+// of says where the jobs are from.
+func (s *server) of() string {
+	if len(s.crontabs.paths) == 0 {
+		return ""
+	}
+	return " of " + strings.Join(s.crontabs.paths, ", ")
 }
 
 // plans are the jobs with their guards.
 func (s *server) plans(jobs []*crontab.Job) []cronce.Plan {
 	var plans []cronce.Plan
 	for _, job := range jobs {
-		g := &guards{thin: s.thin, store: s.store, dir: s.dir, job: job, out: s.out}
+		g := &guards{thin: s.thin, store: s.store, dir: s.dir, job: job, out: s.out, anywhere: s.orders != nil}
 		plan := cronce.Plan{Job: job.Job, Work: g.work}
 		if job.Schedule != "" {
 			plan.Slots = job.Slots

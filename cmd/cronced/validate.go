@@ -4,19 +4,28 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
+	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/crontab"
 	"github.com/cronce/cronce/internal/cli"
 )
 
 // validate reads crontabs and says what serve would do with them. It runs
 // nothing and opens no store.
 func validate(args []string, stdout, stderr io.Writer) error {
-	paths, err := cli.NewFlags("validate").Parse(args)
+	f := cli.NewFlags("validate")
+	whole := f.Bool("system", false, "")
+	paths, err := f.Parse(args)
 	if err != nil {
 		return err
+	}
+	if *whole {
+		return validateSystem(paths, stdout, stderr)
 	}
 	if len(paths) == 0 {
 		return cli.Misuse("validate", "a crontab is needed, as in: cronce validate FILE")
@@ -25,9 +34,6 @@ func validate(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range problems {
-		fmt.Fprintf(stderr, "cronce: %v\n", p)
-	}
 	now := time.Now()
 	out := bufio.NewWriter(stdout)
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -35,17 +41,61 @@ func validate(args []string, stdout, stderr io.Writer) error {
 		fmt.Fprintln(tw, "JOB\tNEXT\tDEFINITION")
 	}
 	for _, job := range jobs {
-		next := "@reboot"
-		if job.Schedule != "" {
-			s, err := job.Parse()
-			if err != nil {
-				return err
-			}
-			next = cronce.Stamp(s.Next(now))
+		next, err := nextOf(job, now)
+		if err != nil {
+			return err
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\n", job.Name, next, job.Definition())
 	}
 	tw.Flush()
+	return tellProblems(out, stderr, problems)
+}
+
+// validateSystem is validate for serve --system.
+func validateSystem(paths []string, stdout, stderr io.Writer) error {
+	if os.Geteuid() != 0 {
+		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("only root can read the crontabs of all users: sudo cronce validate --system")}
+	}
+	users, problems, err := (&systemCrontabs{explicit: paths}).read()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	out := bufio.NewWriter(stdout)
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(users) > 0 {
+		fmt.Fprintln(tw, "USER\tJOB\tWHERE\tNEXT\tDEFINITION")
+	}
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		for _, job := range users[name].jobs {
+			next, err := nextOf(job, now)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", name, job.Name, users[name].places[job.Name], next, job.Definition())
+		}
+	}
+	tw.Flush()
+	return tellProblems(out, stderr, problems)
+}
+
+// nextOf is when a job is due next, for people.
+func nextOf(job *crontab.Job, now time.Time) (string, error) {
+	if job.Schedule == "" {
+		return "@reboot", nil
+	}
+	s, err := job.Parse()
+	if err != nil {
+		return "", err
+	}
+	return cronce.Stamp(s.Next(now)), nil
+}
+
+// tellProblems ends a validation: with the problems, if there are any.
+func tellProblems(out *bufio.Writer, stderr io.Writer, problems []error) error {
+	for _, p := range problems {
+		fmt.Fprintf(stderr, "cronce: %v\n", p)
+	}
 	if err := out.Flush(); err != nil {
 		return err
 	}

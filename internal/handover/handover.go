@@ -31,11 +31,32 @@ type Task struct {
 	Job     cronce.Job    // its policies
 	Warning time.Duration // when to say that it goes on for long; 0: never
 
-	Path  string
-	Args  []string
-	Env   []string
-	Dir   string
-	Input string
+	Path  Bytes
+	Args  []Bytes
+	Env   []Bytes
+	Dir   Bytes
+	Input Bytes
+}
+
+// Bytes is text that may be no UTF-8: as a string, JSON would change it.
+type Bytes []byte
+
+// BytesOf is each of the strings.
+func BytesOf(all []string) []Bytes {
+	out := make([]Bytes, len(all))
+	for i, s := range all {
+		out[i] = Bytes(s)
+	}
+	return out
+}
+
+// Strings is BytesOf undone.
+func Strings(all []Bytes) []string {
+	out := make([]string, len(all))
+	for i, b := range all {
+		out[i] = string(b)
+	}
+	return out
 }
 
 // Stop orders the guard to end its command.

@@ -98,15 +98,7 @@ func (h host) init(uid, gid int) (string, error) {
 				Cure: "only one of them could know what has run: use that, or move it away while no job runs"}
 		}
 	}
-	if err := foreign(dir, uid); err != nil {
-		return "", err
-	}
-	err := h.make(place{dir, []string{h.shared, dir}})
-	if err == nil {
-		// Only now the user can enter it; the modes are from the start on.
-		err = os.Lchown(dir, uid, gid)
-	}
-	return dir, diskError(dir, "", err)
+	return dir, h.give(dir, uid, gid)
 }
 
 // foreign refuses to make somebody the owner of what is there already: of
