@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cronce/cronce"
-	"github.com/cronce/cronce/crontab"
 	"github.com/cronce/cronce/internal/build"
 	"github.com/cronce/cronce/internal/cli"
 	"github.com/cronce/cronce/store/localstore"
@@ -23,12 +22,14 @@ import (
 type server struct {
 	crontabs  watcher
 	strict    bool
-	dir       string // of the store, as --store gave it
+	dir       string // of the store, as --store or a YAML file gave it
 	store     *cronce.Store
 	thin      *thin
 	out       *lines
 	scheduler *cronce.Scheduler
 	backlog   backlog
+
+	configured bool // dir is as the YAML files say
 }
 
 // serve runs the jobs of crontabs until it is told to stop.
@@ -45,19 +46,24 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return nil
 	})
 	f.Func("crontab", "", func(path string) error { s.crontabs.paths = append(s.crontabs.paths, path); return nil })
+	f.Func("config", "", func(path string) error {
+		s.crontabs.paths, s.crontabs.config = append(s.crontabs.paths, path), append(s.crontabs.config, path)
+		return nil
+	})
 	rest, err := f.Parse(args)
 	switch {
 	case err != nil:
 		return err
 	case len(rest) > 0:
-		return cli.Misuse("serve", "unexpected %q: crontabs are given as --crontab FILE", rest[0])
+		return cli.Misuse("serve", "unexpected %q: crontabs are given as --crontab FILE, YAML files as --config FILE", rest[0])
 	case len(s.crontabs.paths) == 0:
-		return cli.Misuse("serve", "a crontab is needed, as in: cronce serve --crontab FILE")
+		return cli.Misuse("serve", "a crontab is needed, as in: cronce serve --crontab FILE, or a YAML file: --config FILE")
 	}
-	jobs, problems, err := s.crontabs.read()
+	read, err := s.crontabs.read()
 	if err != nil {
 		return err
 	}
+	jobs, problems := read.jobs, read.problems
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "cronce: %v\n", p)
 	}
@@ -69,8 +75,10 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case len(problems) > 0:
 		fmt.Fprintf(stderr, "cronce: %s: serving the other %s all the same\n", count(len(problems), "problem"), count(len(jobs), "job"))
 	}
-	s.dir = *dir
-	if s.store, err = localstore.Open(localstore.Options{Dir: *dir}); err != nil {
+	if s.dir = *dir; s.dir == "" {
+		s.dir, s.configured = read.store, true
+	}
+	if s.store, err = localstore.Open(localstore.Options{Dir: s.dir}); err != nil {
 		return err
 	}
 	defer s.store.Close()
@@ -87,9 +95,9 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 // request: timeout(1) and some supervisors signal the process and its group.
 const sameSignal = 250 * time.Millisecond
 
-// run serves the jobs. HUP, or a change of the crontabs, loads them anew within
+// run serves the jobs. HUP, or a change of the files, loads them anew within
 // two seconds; the first TERM or INT lets the runs end, the second ends them.
-func (s *server) run(ctx context.Context, jobs []*crontab.Job, maxRunning int) error {
+func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error {
 	signals := make(chan os.Signal, 2)
 	// PIPE too: a reader of the output that goes away must not end the runs.
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
@@ -170,13 +178,14 @@ func (s *server) reload() {
 	keep := func(format string, args ...any) {
 		s.out.say("serve", "NOT LOADED "+format+"; what was served goes on", args...)
 	}
-	jobs, problems, err := s.crontabs.read()
+	read, err := s.crontabs.read()
 	if err != nil {
-		keep("%v", err)
+		keep("%s", firstLine(err))
 		return
 	}
+	jobs, problems := read.jobs, read.problems
 	for _, p := range problems {
-		s.out.say("serve", "PROBLEM    %v", p)
+		s.out.say("serve", "PROBLEM    %s", firstLine(p))
 	}
 	switch path := s.crontabs.empty(); {
 	case path != "":
@@ -184,6 +193,9 @@ func (s *server) reload() {
 		return
 	case len(problems) > 0 && s.strict:
 		keep("%s (--strict)", count(len(problems), "problem"))
+		return
+	case s.configured && read.store != s.dir:
+		keep("the store is another than before: start serve anew for that")
 		return
 	}
 	if err := s.scheduler.Set(s.plans(jobs)); err != nil {
@@ -193,13 +205,24 @@ func (s *server) reload() {
 	s.out.say("serve", "loaded     %s of %s", count(len(jobs), "job"), strings.Join(s.crontabs.paths, ", "))
 }
 
-// plans are the jobs with their guards.
-func (s *server) plans(jobs []*crontab.Job) []cronce.Plan {
+// firstLine is an error without the snippet below it.
+func firstLine(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return text
+}
+
+// plans are the jobs with their guards, or their requests.
+func (s *server) plans(jobs []fileJob) []cronce.Plan {
 	var plans []cronce.Plan
 	for _, job := range jobs {
-		g := &guards{thin: s.thin, store: s.store, dir: s.dir, job: job, out: s.out}
-		plan := cronce.Plan{Job: job.Job, Work: g.work}
-		if job.Schedule != "" {
+		g := &guards{thin: s.thin, store: s.store, dir: s.dir, job: job.Job, out: s.out}
+		plan := cronce.Plan{Job: job.Job.Job, Work: g.work}
+		switch {
+		case job.config != nil && job.config.HTTP != nil:
+			plan.Work = (&requests{store: s.store, job: job.config, out: s.out}).work
+		case job.config != nil:
+			g.argv = job.config.Command
+		case job.Schedule != "":
 			plan.Slots = job.Slots
 		}
 		plans = append(plans, plan)
