@@ -59,7 +59,7 @@ var settings = []Setting{
 			}
 			return ""
 		}},
-	{Key: "overlap", Value: "skip|wait=DURATION|replace|allow", policy: true,
+	{Key: "overlap", Value: "skip|wait=DURATION|replace[=DURATION]|allow", policy: true,
 		Help: "what to do when a run is still going (default skip)",
 		set:  func(j *Job, v string) (err error) { j.Overlap, err = ParseOverlap(v); return err },
 		get: func(j Job) string {
@@ -160,13 +160,13 @@ func (j *Job) Set(key, value string) error {
 	return &SettingError{Key: key, Value: value, Unknown: true}
 }
 
-// maxRetries bounds what a slip of the finger can do.
-const maxRetries = 1000
+// MaxRetries bounds what a slip of the finger can do.
+const MaxRetries = 1000
 
 func parseCount(text string) (int, error) {
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > maxRetries {
-		return 0, fmt.Errorf("%q is not a number from 0 to %d", text, maxRetries)
+	if err != nil || n < 0 || n > MaxRetries {
+		return 0, fmt.Errorf("%q is not a number from 0 to %d", text, MaxRetries)
 	}
 	return n, nil
 }

@@ -15,6 +15,7 @@ const helpMain = `cronce - cron, once: no job runs twice for one scheduled time,
 
   cronce serve --crontab FILE    run the jobs of a crontab
   cronce serve --system          run those of the whole machine, in place of cron
+  cronce serve --config FILE     run the jobs of a YAML file, HTTP requests among them
   cronce run JOB -- COMMAND      the same for one command, in front of a line of cron
   cronce flock FILE COMMAND      flock(1), with a record of what ran and what did not
   cronce validate FILE           what serve would do with a crontab; runs nothing
@@ -33,21 +34,23 @@ const helpMain = `cronce - cron, once: no job runs twice for one scheduled time,
 Try it:  printf '@every 2s echo hello\n' >try.cron && cronce serve --crontab try.cron --store /tmp/try
 `
 
-const helpServe = `usage: cronce serve --crontab FILE [--crontab FILE]... [--store DIR] [--strict]
+const helpServe = `usage: cronce serve [--crontab FILE]... [--config FILE]... [--store DIR] [--strict]
                     [--max-running N]
        cronce serve --system [--crontab FILE]... [--strict] [--max-running N]
                     [--beside-cron]
 
-Runs the jobs of crontabs, in place of cron. Every tick (scheduled time) of a
+Runs the jobs of crontabs and YAML files, in place of cron. Every tick (scheduled time) of a
 job is claimed in the store before it is run, so that any number of serves on
 one store run it once; a tick that is due while a run of its job still goes on
 is skipped, and both are on record ('cronce runs').
 
   --crontab FILE   a crontab; may be given more than once
+  --config FILE    a YAML file (docs/config.md); may be given more than once
   --store DIR      where ticks are claimed and runs recorded (also CRONCE_STORE;
-                   default: a folder of this user's own, see docs/local-store.md)
-  --strict         refuse to start when a line of a crontab is wrong; otherwise
-                   the good lines are served and the bad ones are named
+                   default: what the YAML files say, else a folder of this user's
+                   own, see docs/local-store.md)
+  --strict         refuse to start when a line or a job is wrong; otherwise the
+                   good ones are served and the bad ones are named
   --max-running N  at most N runs at once (default: any number); ticks beyond
                    wait, oldest first
   --system         in place of cron for the whole machine, as root: /etc/crontab,
@@ -58,20 +61,23 @@ is skipped, and both are on record ('cronce runs').
 
 Commands run as 'SHELL -c COMMAND' with the environment of serve, changed by the
 crontab's own NAME=value lines; SHELL is /bin/sh unless the crontab says so.
-A crontab that changes is loaded anew within two seconds, also on HUP; one that
+A file that changes is loaded anew within two seconds, also on HUP; one that
 cannot be used is named, and what was served goes on.
 When more is due than can be started, it says how far behind it is.
 TERM or INT: starts no more runs and waits for those that go on; a second one
-ends them. Exit 0 after an orderly stop, 64 wrong usage, 66 a crontab that
+ends them. Exit 0 after an orderly stop, 64 wrong usage, 66 a file that
 cannot be read, 69 the store cannot be reached, 78 wrong configuration.
 `
 
 const helpValidate = `usage: cronce validate FILE...
        cronce validate --system [FILE]...
+       cronce validate --print-schema
 
-Reads crontabs as serve does and lists their jobs with the next tick of each;
-what is wrong is named by file, line and column. It runs nothing, and opens no
-store. --system: the crontabs that serve --system reads, with the users (root). Exit 0 when all is well, 78 when something is wrong.
+Reads crontabs and YAML files (.yaml, .yml) as serve does and lists their jobs
+with the next tick of each; what is wrong is named by file, line and column. It
+runs nothing, and opens no store. --print-schema prints a JSON Schema of the YAML
+files, for editors. --system: the crontabs that serve --system reads, with the
+users (root). Exit 0 when all is well, 78 when something is wrong.
 `
 
 // helpRun teaches the command; the policies come from their one table.

@@ -24,7 +24,7 @@ Exit 0 when the job is free, also where nothing held it; 75 when it is still hel
 with who holds it; 1 no such job.
 `
 
-const helpTrigger = `usage: cronce trigger JOB --crontab FILE [--store DIR]
+const helpTrigger = `usage: cronce trigger JOB --crontab FILE|--config FILE [--store DIR]
        cronce trigger JOB [--store DIR] -- COMMAND [ARG]...
 
 Runs a job now, by hand, also while it is paused. It takes no tick: the next
@@ -32,6 +32,8 @@ scheduled run comes as it would have. While a run of the job goes on it is not
 run, whatever the job's overlap setting says.
 
   --crontab FILE   the job's command, environment and settings are from there
+  --config FILE    the same, from a YAML file; an HTTP request is sent, and its
+                   answer printed: exit 0 for a success, 1 for a failure
   -- COMMAND       this command, with the settings that the store knows of the job
 
 The exit code is the command's, as for 'cronce run': 75 where a run of the job

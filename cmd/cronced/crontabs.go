@@ -11,45 +11,92 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cronce/cronce/config"
 	"github.com/cronce/cronce/crontab"
 	"github.com/cronce/cronce/internal/cli"
 )
 
-// readCrontabs reads the jobs of all crontabs, and what is wrong in them. The
-// error is for a crontab that cannot be read at all.
-func readCrontabs(paths []string) (jobs []*crontab.Job, problems []error, err error) {
+// fileJob is a job of a crontab or of a YAML file.
+type fileJob struct {
+	*crontab.Job
+	config *config.Job // of a YAML file; Lines then has only its place and environment
+}
+
+// contents are what files say together.
+type contents struct {
+	jobs     []fileJob
+	problems []error
+	store    string // as a YAML file names it; empty: none does
+}
+
+// readFiles reads crontabs and YAML files. The error is for a file that cannot
+// be read at all.
+func readFiles(paths []string, isConfig func(path string) bool) (c contents, err error) {
 	me := account()
 	places := map[string]string{} // job -> where it is
+	storeOf := ""
 	for _, path := range paths {
-		file, err := crontab.ParseFile(path, crontab.Options{})
+		jobs, problems, store, err := readFile(path, isConfig(path))
+		switch {
+		case err != nil:
+			return c, err
+		case store != "" && c.store != "" && store != c.store:
+			return c, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s has the store %s, and %s has %s: one serve has one store", storeOf, c.store, path, store)}
+		case store != "":
+			c.store, storeOf = store, path
+		}
+		c.problems = append(c.problems, problems...)
+		for _, job := range jobs {
+			place := fmt.Sprintf("%s:%d", path, job.Lines[0].Number)
+			switch {
+			case places[job.Name] != "":
+				c.problems = append(c.problems, fmt.Errorf("%s: job %q is at %s already, so neither is served: give one of them another name", place, job.Name, places[job.Name]))
+				c.jobs = slices.DeleteFunc(c.jobs, func(j fileJob) bool { return j.Name == job.Name })
+			case job.Lines[0].User != "" && job.Lines[0].User != me.Username:
+				c.problems = append(c.problems, fmt.Errorf("%s: job %q is to run as user %q, and this serve runs jobs only as %s", place, job.Name, job.Lines[0].User, me.Username))
+			default:
+				places[job.Name] = place
+				c.jobs = append(c.jobs, job)
+			}
+		}
+	}
+	return c, nil
+}
+
+// readFile reads one file.
+func readFile(path string, isConfig bool) (jobs []fileJob, problems []error, store string, err error) {
+	if isConfig {
+		file, err := config.ParseFile(path)
 		if err != nil {
-			return nil, nil, cannotRead(path, err)
+			return nil, nil, "", cannotRead("config", path, err)
 		}
 		for _, e := range file.Errors {
 			problems = append(problems, e)
 		}
-		for _, job := range file.Jobs {
-			place := fmt.Sprintf("%s:%d", path, job.Lines[0].Number)
-			switch {
-			case places[job.Name] != "":
-				problems = append(problems, fmt.Errorf("%s: job %q is at %s already, so neither is served: give one of them another name", place, job.Name, places[job.Name]))
-				jobs = slices.DeleteFunc(jobs, func(j *crontab.Job) bool { return j.Name == job.Name })
-			case job.Lines[0].User != "" && job.Lines[0].User != me.Username:
-				problems = append(problems, fmt.Errorf("%s: job %q is to run as user %q, and this serve runs jobs only as %s", place, job.Name, job.Lines[0].User, me.Username))
-			default:
-				places[job.Name] = place
-				jobs = append(jobs, job)
-			}
+		for _, j := range file.Jobs {
+			line := &crontab.Line{Number: j.Line, Env: j.Env}
+			jobs = append(jobs, fileJob{&crontab.Job{Job: j.Job, Lines: []*crontab.Line{line}}, j})
 		}
+		return jobs, problems, file.Store, nil
 	}
-	return jobs, problems, nil
+	file, err := crontab.ParseFile(path, crontab.Options{})
+	if err != nil {
+		return nil, nil, "", cannotRead("crontab", path, err)
+	}
+	for _, e := range file.Errors {
+		problems = append(problems, e)
+	}
+	for _, job := range file.Jobs {
+		jobs = append(jobs, fileJob{Job: job})
+	}
+	return jobs, problems, "", nil
 }
 
-// cannotRead gives a crontab that cannot be read its exit code.
-func cannotRead(path string, err error) error {
+// cannotRead gives a file that cannot be read its exit code.
+func cannotRead(what, path string, err error) error {
 	var file *fs.PathError
 	if errors.As(err, &file) {
-		return &cli.ExitError{Code: cli.NoInput, Err: fmt.Errorf("crontab %s: %w", path, err)}
+		return &cli.ExitError{Code: cli.NoInput, Err: fmt.Errorf("%s %s: %w", what, path, err)}
 	}
 	return &cli.ExitError{Code: cli.Config, Err: err}
 }
@@ -78,9 +125,10 @@ func statesOf(paths []string) []fileState {
 // has been left alone from one look to the next.
 const watchEvery = time.Second
 
-// watcher knows which version of the crontabs is served.
+// watcher knows which version of the files is served.
 type watcher struct {
 	paths        []string
+	config       []string // those of paths that are YAML
 	served, seen []fileState
 }
 
@@ -93,17 +141,17 @@ func (w *watcher) changed() bool {
 	return settled && !slices.Equal(now, w.served)
 }
 
-// read reads the crontabs, whole: again where a file was changed meanwhile.
-func (w *watcher) read() (jobs []*crontab.Job, problems []error, err error) {
+// read reads the files, whole: again where one was changed meanwhile.
+func (w *watcher) read() (c contents, err error) {
 	for range 100 {
 		before := statesOf(w.paths)
-		jobs, problems, err = readCrontabs(w.paths)
+		c, err = readFiles(w.paths, func(path string) bool { return slices.Contains(w.config, path) })
 		if slices.Equal(before, statesOf(w.paths)) {
 			w.served, w.seen = before, before
-			return jobs, problems, err
+			return c, err
 		}
 	}
-	return nil, nil, errors.New("the crontabs are being rewritten all the time")
+	return contents{}, errors.New("the crontabs are being rewritten all the time")
 }
 
 // empty returns the first crontab without a byte: one that is being rewritten

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cronce/cronce"
 	"github.com/cronce/cronce/crontab"
+	"github.com/cronce/cronce/guard"
 	"github.com/cronce/cronce/internal/build"
 	"github.com/cronce/cronce/internal/cli"
 	"github.com/cronce/cronce/internal/handover"
@@ -26,6 +27,7 @@ type guards struct {
 	store *cronce.Store
 	dir   string // of the store, as --store gave it
 	job   *crontab.Job
+	argv  []string // in place of the line's command
 	out   *lines
 
 	anywhere bool // a job whose HOME is not there is run all the same
@@ -164,20 +166,35 @@ func (g *guards) task(l cronce.Lease) handover.Task {
 	if info, err := os.Stat(dir); g.anywhere && (err != nil || !info.IsDir()) {
 		dir = "/"
 	}
+	path, args := line.Shell(), []string{filepath.Base(line.Shell()), "-c", line.Command}
+	if g.argv != nil {
+		path, args = lookPath(g.argv[0], env), g.argv
+	}
 	return handover.Task{
 		Version: build.Version(), Store: g.dir, Lease: l,
-		Job: g.job.Job, Warning: g.warning(l),
-		Path: handover.Bytes(line.Shell()), Args: handover.BytesOf([]string{filepath.Base(line.Shell()), "-c", line.Command}),
+		Job: g.job.Job, Warning: warning(g.job.Job, l),
+		Path: handover.Bytes(path), Args: handover.BytesOf(args),
 		Env: handover.BytesOf(env), Dir: handover.Bytes(dir), Input: handover.Bytes(line.Stdin),
 	}
 }
 
-// warning is when the run is to say that it goes on for long.
-func (g *guards) warning(l cronce.Lease) time.Duration {
-	if s, err := g.job.Parse(); err == nil {
-		return g.job.Warning(s, l.Run.Tick)
+// lookPath finds a program by the PATH that it will have. One that is not there
+// keeps its name, so that starting it says so.
+func lookPath(name string, env []string) string {
+	list, _ := lookup(env, "PATH")
+	path, err := guard.LookPath(name, list)
+	if err != nil {
+		return name
 	}
-	return g.job.WarnAt // an @reboot line alone
+	return path
+}
+
+// warning is when a run is to say that it goes on for long.
+func warning(job cronce.Job, l cronce.Lease) time.Duration {
+	if s, err := job.Parse(); err == nil {
+		return job.Warning(s, l.Run.Tick)
+	}
+	return job.WarnAt // an @reboot line alone
 }
 
 // environment is serve's own, changed by the crontab.

@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case "release":
 		return cli.Fail(stderr, release(ctx, rest, stdout))
 	case "trigger":
-		return cli.Fail(stderr, trigger(ctx, rest, stderr))
+		return cli.Fail(stderr, trigger(ctx, rest, stdout, stderr))
 	case "pause":
 		return cli.Fail(stderr, pause(ctx, rest, stdout))
 	case "resume":

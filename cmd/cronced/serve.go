@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/cronce/cronce"
-	"github.com/cronce/cronce/crontab"
 	"github.com/cronce/cronce/internal/build"
 	"github.com/cronce/cronce/internal/cli"
 	"github.com/cronce/cronce/store/localstore"
@@ -24,7 +23,7 @@ import (
 type server struct {
 	crontabs  watcher
 	strict    bool
-	dir       string // of the store, as --store gave it
+	dir       string // of the store, as --store or a YAML file gave it
 	store     *cronce.Store
 	thin      *thin
 	out       *lines
@@ -35,6 +34,8 @@ type server struct {
 	orders <-chan userOrder
 	gate   cronce.Gate
 	atBoot func(job string) bool // nil: the @reboot lines of all jobs
+
+	configured bool // dir is as the YAML files say
 }
 
 // serve runs the jobs of crontabs until it is told to stop.
@@ -54,26 +55,33 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	named := false
 	whole := f.Bool("system", false, "")
 	besideCron := f.Bool("beside-cron", false, "")
+	f.Func("config", "", func(path string) error {
+		s.crontabs.paths, s.crontabs.config = append(s.crontabs.paths, path), append(s.crontabs.config, path)
+		return nil
+	})
 	rest, err := f.Parse(args)
 	f.Visit(func(f *flag.Flag) { named = named || f.Name == "store" })
 	switch {
 	case err != nil:
 		return err
 	case len(rest) > 0:
-		return cli.Misuse("serve", "unexpected %q: crontabs are given as --crontab FILE", rest[0])
+		return cli.Misuse("serve", "unexpected %q: crontabs are given as --crontab FILE, YAML files as --config FILE", rest[0])
 	case *besideCron && !*whole:
 		return cli.Misuse("serve", "--beside-cron goes with --system")
 	case *whole && named:
 		return cli.Misuse("serve", "--system and --store contradict each other: each user's jobs are in that user's own store")
+	case *whole && len(s.crontabs.config) > 0:
+		return cli.Misuse("serve", "--system and --config contradict each other: --system is for crontabs, whose lines name users")
 	case *whole:
 		return (&system{crontabs: systemCrontabs{explicit: s.crontabs.paths}, strict: s.strict, besideCron: *besideCron}).serve(ctx, maxRunning, stdout, stderr)
 	case len(s.crontabs.paths) == 0:
-		return cli.Misuse("serve", "a crontab is needed, as in: cronce serve --crontab FILE")
+		return cli.Misuse("serve", "a crontab is needed, as in: cronce serve --crontab FILE, or a YAML file: --config FILE")
 	}
-	jobs, problems, err := s.crontabs.read()
+	read, err := s.crontabs.read()
 	if err != nil {
 		return err
 	}
+	jobs, problems := read.jobs, read.problems
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "cronce: %v\n", p)
 	}
@@ -85,8 +93,10 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case len(problems) > 0:
 		fmt.Fprintf(stderr, "cronce: %s: serving the other %s all the same\n", count(len(problems), "problem"), count(len(jobs), "job"))
 	}
-	s.dir = *dir
-	if s.store, err = localstore.Open(localstore.Options{Dir: *dir}); err != nil {
+	if s.dir = *dir; s.dir == "" {
+		s.dir, s.configured = read.store, true
+	}
+	if s.store, err = localstore.Open(localstore.Options{Dir: s.dir}); err != nil {
 		return err
 	}
 	defer s.store.Close()
@@ -103,9 +113,9 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 // request: timeout(1) and some supervisors signal the process and its group.
 const sameSignal = 250 * time.Millisecond
 
-// run serves the jobs. HUP, or a change of the crontabs, loads them anew within
+// run serves the jobs. HUP, or a change of the files, loads them anew within
 // two seconds; the first TERM or INT lets the runs end, the second ends them.
-func (s *server) run(ctx context.Context, jobs []*crontab.Job, maxRunning int) error {
+func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error {
 	signals := make(chan os.Signal, 2)
 	// PIPE too: a reader of the output that goes away must not end the runs.
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
@@ -202,13 +212,14 @@ func (s *server) reload() {
 	keep := func(format string, args ...any) {
 		s.out.say("serve", "NOT LOADED "+format+"; what was served goes on", args...)
 	}
-	jobs, problems, err := s.crontabs.read()
+	read, err := s.crontabs.read()
 	if err != nil {
-		keep("%v", err)
+		keep("%s", firstLine(err))
 		return
 	}
+	jobs, problems := read.jobs, read.problems
 	for _, p := range problems {
-		s.out.say("serve", "PROBLEM    %v", p)
+		s.out.say("serve", "PROBLEM    %s", firstLine(p))
 	}
 	switch path := s.crontabs.empty(); {
 	case path != "":
@@ -216,6 +227,9 @@ func (s *server) reload() {
 		return
 	case len(problems) > 0 && s.strict:
 		keep("%s (--strict)", count(len(problems), "problem"))
+		return
+	case s.configured && read.store != s.dir:
+		keep("the store is another than before: start serve anew for that")
 		return
 	}
 	if err := s.scheduler.Set(s.plans(jobs)); err != nil {
@@ -233,13 +247,24 @@ func (s *server) of() string {
 	return " of " + strings.Join(s.crontabs.paths, ", ")
 }
 
-// plans are the jobs with their guards.
-func (s *server) plans(jobs []*crontab.Job) []cronce.Plan {
+// firstLine is an error without the snippet below it.
+func firstLine(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return text
+}
+
+// plans are the jobs with their guards, or their requests.
+func (s *server) plans(jobs []fileJob) []cronce.Plan {
 	var plans []cronce.Plan
 	for _, job := range jobs {
-		g := &guards{thin: s.thin, store: s.store, dir: s.dir, job: job, out: s.out, anywhere: s.orders != nil}
-		plan := cronce.Plan{Job: job.Job, Work: g.work}
-		if job.Schedule != "" {
+		g := &guards{thin: s.thin, store: s.store, dir: s.dir, job: job.Job, out: s.out, anywhere: s.orders != nil}
+		plan := cronce.Plan{Job: job.Job.Job, Work: g.work}
+		switch {
+		case job.config != nil && job.config.HTTP != nil:
+			plan.Work = (&requests{store: s.store, job: job.config, out: s.out}).work
+		case job.config != nil:
+			g.argv = job.config.Command
+		case job.Schedule != "":
 			plan.Slots = job.Slots
 		}
 		plans = append(plans, plan)

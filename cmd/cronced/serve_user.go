@@ -75,13 +75,13 @@ func next(dec *gob.Decoder) (o userOrder, err error) {
 }
 
 // rejoin makes jobs of what is told of them.
-func rejoin(told []userJob) (jobs []*crontab.Job, err error) {
+func rejoin(told []userJob) (jobs []fileJob, err error) {
 	for _, j := range told {
 		job, err := crontab.Rejoin(j.Lines)
 		if err != nil {
 			return nil, err
 		}
-		jobs = append(jobs, job)
+		jobs = append(jobs, fileJob{Job: job})
 	}
 	return jobs, nil
 }

@@ -12,14 +12,15 @@ import (
 	"time"
 
 	"github.com/cronce/cronce"
-	"github.com/cronce/cronce/crontab"
 	"github.com/cronce/cronce/internal/cli"
+	"github.com/cronce/cronce/request"
 	"github.com/cronce/cronce/store/localstore"
 )
 
-// trigger runs a job now, by hand: it becomes `cronce run --manual`, so that all
-// that a run promises holds for this one too, exit codes and signals included.
-func trigger(ctx context.Context, args []string, stderr io.Writer) error {
+// trigger runs a job now, by hand. For a command it becomes `cronce run --manual`,
+// so that all that a run promises holds for this one too, exit codes and signals
+// included.
+func trigger(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	t, err := readTrigger(args)
 	if err != nil {
 		return err
@@ -30,6 +31,9 @@ func trigger(ctx context.Context, args []string, stderr io.Writer) error {
 	}
 	if paused != nil {
 		fmt.Fprintf(stderr, "cronce: %s: paused %s; a run by hand starts all the same\n", t.job, cli.PausedBy(*paused))
+	}
+	if t.http != nil {
+		return t.send(ctx, stdout, stderr)
 	}
 	thin, err := openThin()
 	if err != nil {
@@ -42,11 +46,14 @@ func trigger(ctx context.Context, args []string, stderr io.Writer) error {
 
 // triggered is a run by hand to be.
 type triggered struct {
-	job, store, crontab string
-	command             []string // of the job or, with "--", of the command line
-	policies            cronce.Job
-	warnAt              time.Duration
-	env                 []string
+	job, store string
+	file       string // a crontab or, with isConfig, a YAML file
+	isConfig   bool
+	command    []string         // of the job or, with "--", of the command line
+	http       *request.Request // of the job, in place of a command
+	policies   cronce.Job
+	warnAt     time.Duration
+	env        []string
 }
 
 // readTrigger reads the command line.
@@ -60,15 +67,19 @@ func readTrigger(args []string) (*triggered, error) {
 	}
 	f := cli.NewFlags("trigger")
 	store := cli.StoreFlag(f)
-	f.Func("crontab", "", func(v string) error {
-		if t.crontab != "" {
-			return errors.New("one crontab is expected")
+	file := func(isConfig bool) func(string) error {
+		return func(v string) error {
+			if t.file != "" {
+				return errors.New("one crontab or YAML file is expected")
+			}
+			if t.file, t.isConfig = v, isConfig; v == "" {
+				return errors.New("it is empty")
+			}
+			return nil
 		}
-		if t.crontab = v; v == "" {
-			return errors.New("it is empty")
-		}
-		return nil
-	})
+	}
+	f.Func("crontab", "", file(false))
+	f.Func("config", "", file(true))
 	rest, err := f.Parse(args)
 	if err != nil {
 		return nil, err
@@ -78,23 +89,23 @@ func readTrigger(args []string) (*triggered, error) {
 		return nil, err
 	}
 	switch {
-	case t.crontab == "" && t.command == nil:
-		return nil, cli.Misuse("trigger", "what is job %q to do? A store keeps no commands: give --crontab FILE, or -- COMMAND", t.job)
-	case t.crontab != "" && t.command != nil:
-		return nil, cli.Misuse("trigger", "--crontab and a command contradict each other")
+	case t.file == "" && t.command == nil:
+		return nil, cli.Misuse("trigger", "what is job %q to do? A store keeps no commands: give --crontab FILE, --config FILE, or -- COMMAND", t.job)
+	case t.file != "" && t.command != nil:
+		return nil, cli.Misuse("trigger", "a file and a command contradict each other")
 	}
 	return t, nil
 }
 
 // prepare finds out what to run, and who has paused the job, if somebody has.
 func (t *triggered) prepare(ctx context.Context) (*cronce.Request, error) {
-	if t.crontab != "" {
-		if err := t.fromCrontab(); err != nil {
+	if t.file != "" {
+		if err := t.fromFile(); err != nil {
 			return nil, err
 		}
 	}
 	store, err := cli.OpenForReading(t.store)
-	if err != nil && t.crontab != "" {
+	if err != nil && t.file != "" {
 		return nil, nil // the run makes the store, or says what is wrong with it
 	}
 	if err != nil {
@@ -105,7 +116,7 @@ func (t *triggered) prepare(ctx context.Context) (*cronce.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.crontab != "" {
+	if t.file != "" {
 		return state.Paused, nil
 	}
 	if !known {
@@ -126,28 +137,33 @@ func warningNow(job cronce.Job) time.Duration {
 	return job.WarnAt
 }
 
-// fromCrontab takes the job from its crontab: what serve would do with it.
-func (t *triggered) fromCrontab() error {
-	file, err := crontab.ParseFile(t.crontab, crontab.Options{})
+// fromFile takes the job from its file: what serve would do with it.
+func (t *triggered) fromFile() error {
+	jobs, problems, store, err := readFile(t.file, t.isConfig)
 	if err != nil {
-		return cannotRead(t.crontab, err)
+		return err
 	}
-	i := slices.IndexFunc(file.Jobs, func(j *crontab.Job) bool { return j.Name == t.job })
+	i := slices.IndexFunc(jobs, func(j fileJob) bool { return j.Name == t.job })
 	if i < 0 {
-		var errs []error
-		for _, e := range file.Errors {
-			errs = append(errs, e)
-		}
-		errs = append(errs, fmt.Errorf("there is no job %q in %s: 'cronce validate %[2]s' lists them", t.job, t.crontab))
+		errs := append(problems, fmt.Errorf("there is no job %q in %s: 'cronce validate %[2]s' lists them", t.job, t.file))
 		return &cli.ExitError{Code: cli.Failure, Err: errors.Join(errs...)}
 	}
-	job, line := file.Jobs[i], file.Jobs[i].Lines[0]
+	job, line := jobs[i], jobs[i].Lines[0]
+	if t.store == "" {
+		t.store = store
+	}
 	if me := account(); line.User != "" && line.User != me.Username {
 		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s:%d: job %q is to run as user %q, and this is %s: sudo -u %[4]s cronce trigger …",
-			t.crontab, line.Number, t.job, line.User, me.Username)}
+			t.file, line.Number, t.job, line.User, me.Username)}
 	}
-	t.policies, t.warnAt = job.Job, warningNow(job.Job)
+	t.policies, t.warnAt = job.Job.Job, warningNow(job.Job.Job)
 	t.command = []string{line.Shell(), "-c", line.Command}
+	if job.config != nil {
+		t.command, t.http = job.config.Command, job.config.HTTP
+	}
+	if t.http != nil {
+		return nil
+	}
 	t.env = once(environment(line))
 	if _, ok := line.Getenv("CRONCE_STORE"); ok && t.store == "" {
 		// It is for the command, and not for who claims its runs.

@@ -11,44 +11,50 @@ import (
 	"time"
 
 	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/config"
 	"github.com/cronce/cronce/crontab"
 	"github.com/cronce/cronce/internal/cli"
 )
 
-// validate reads crontabs and says what serve would do with them. It runs
+// validate reads crontabs and YAML files and says what serve would do with them. It runs
 // nothing and opens no store.
 func validate(args []string, stdout, stderr io.Writer) error {
 	f := cli.NewFlags("validate")
 	whole := f.Bool("system", false, "")
+	printSchema := f.Bool("print-schema", false, "")
 	paths, err := f.Parse(args)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if *whole {
+	case *printSchema && len(paths) > 0:
+		return cli.Misuse("validate", "--print-schema takes no file")
+	case *printSchema:
+		_, err := stdout.Write(config.Schema())
+		return err
+	case *whole:
 		return validateSystem(paths, stdout, stderr)
+	case len(paths) == 0:
+		return cli.Misuse("validate", "a crontab is needed, or a YAML file, as in: cronce validate FILE")
 	}
-	if len(paths) == 0 {
-		return cli.Misuse("validate", "a crontab is needed, as in: cronce validate FILE")
-	}
-	jobs, problems, err := readCrontabs(paths)
+	read, err := readFiles(paths, config.IsPath)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
 	out := bufio.NewWriter(stdout)
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if len(jobs) > 0 {
+	if len(read.jobs) > 0 {
 		fmt.Fprintln(tw, "JOB\tNEXT\tDEFINITION")
 	}
-	for _, job := range jobs {
-		next, err := nextOf(job, now)
+	for _, job := range read.jobs {
+		next, err := nextOf(job.Job, now)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\n", job.Name, next, job.Definition())
 	}
 	tw.Flush()
-	return tellProblems(out, stderr, problems)
+	return tellProblems(out, stderr, read.problems)
 }
 
 // validateSystem is validate for serve --system.

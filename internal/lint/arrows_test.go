@@ -19,6 +19,8 @@ var arrows = []struct {
 	{"crontab", []string{".", "schedule"}},
 	{"audit", []string{".", "schedule", "crontab"}},
 	{"guard", []string{"."}},
+	{"request", []string{".", "internal/build"}},
+	{"config", []string{".", "schedule", "request"}},
 	{"rows", []string{"."}},
 	{"watch", []string{".", "schedule"}},
 	{"web", []string{".", "schedule", "watch"}},
@@ -43,12 +45,14 @@ var arrows = []struct {
 // Whoever is not named here has the standard library only.
 var external = map[string][]string{
 	"store/storetest": {"github.com/anishathalye/porcupine"},
+	"config":          {"github.com/goccy/go-yaml"},
 }
 
 // forTests are the modules that tests may import as well.
 var forTests = []string{
 	"github.com/anishathalye/porcupine",
 	"github.com/rogpeppe/go-internal",
+	"github.com/santhosh-tekuri/jsonschema/v6",
 }
 
 // forBench are the modules that only the nested module bench knows.
