@@ -26,6 +26,7 @@ type server struct {
 	dir       string // of the store, as --store gave it
 	store     *cronce.Store
 	thin      *thin
+	reap      *reaper
 	out       *lines
 	scheduler *cronce.Scheduler
 	backlog   backlog
@@ -78,6 +79,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer s.thin.file.Close()
+	s.reap = newReaper(os.Getpid())
 	s.out = newLines(stdout)
 	defer s.out.close()
 	return s.run(ctx, jobs, maxRunning)
@@ -197,7 +199,7 @@ func (s *server) reload() {
 func (s *server) plans(jobs []*crontab.Job) []cronce.Plan {
 	var plans []cronce.Plan
 	for _, job := range jobs {
-		g := &guards{thin: s.thin, store: s.store, dir: s.dir, job: job, out: s.out}
+		g := &guards{thin: s.thin, reap: s.reap, store: s.store, dir: s.dir, job: job, out: s.out}
 		plan := cronce.Plan{Job: job.Job, Work: g.work}
 		if job.Schedule != "" {
 			plan.Slots = job.Slots
