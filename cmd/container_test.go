@@ -1,10 +1,12 @@
 package cmd_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -188,5 +190,41 @@ func TestContainer_TwoOnOneStore(t *testing.T) {
 	}
 	if lost != 1 {
 		t.Errorf("%d runs are on record as lost, want 1", lost)
+	}
+}
+
+// What serve prints is objects for a log collector, where that is asked for:
+// what a job prints is in them as it came, control characters aside.
+func TestContainer_LogsAsJSON(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := startServe(t, filepath.Join(dir, "store"), write(t, filepath.Join(dir, "crontab"),
+		"# cronce: name=job\n@reboot  echo '{\"a\": \"b\\\\\"}'\n# cronce: name=bad\n@reboot  exit 3\n"), "--log-format", "json")
+	s.await(t, 0, `"succeeded"`)
+	s.await(t, 0, `"failed"`)
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	<-s.gone
+	var events []string
+	printed := ""
+	for _, line := range s.log {
+		var e struct{ Time, Job, Event, Msg string }
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if _, err := time.Parse(time.RFC3339, e.Time); err != nil {
+			t.Error(err)
+		}
+		if e.Event == "output" {
+			printed = e.Msg
+		}
+		events = append(events, e.Job+" "+e.Event)
+	}
+	for _, want := range []string{"serve serve", "job started", "job output", "job succeeded", "bad started", "bad failed"} {
+		if !slices.Contains(events, want) {
+			t.Errorf("there is no %q in %q", want, events)
+		}
+	}
+	if printed != `{"a": "b\"}` {
+		t.Errorf("the job printed %q", printed)
 	}
 }

@@ -33,7 +33,7 @@ Try it:  printf '@every 2s echo hello\n' >try.cron && cronce serve --crontab try
 `
 
 const helpServe = `usage: cronce serve --crontab FILE [--crontab FILE]... [--store DIR] [--strict]
-                    [--max-running N]
+                    [--max-running N] [--log-format text|json]
 
 Runs the jobs of crontabs, in place of cron. Every tick (scheduled time) of a
 job is claimed in the store before it is run, so that any number of serves on
@@ -47,6 +47,7 @@ is skipped, and both are on record ('cronce runs').
                    the good lines are served and the bad ones are named
   --max-running N  at most N runs at once (default: any number); ticks beyond
                    wait, oldest first
+  --log-format F   text (default), or json: an object a line, for log collectors
 
 Commands run as 'SHELL -c COMMAND' with the environment of serve, changed by the
 crontab's own NAME=value lines; SHELL is /bin/sh unless the crontab says so.

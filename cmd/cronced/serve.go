@@ -45,6 +45,13 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		return nil
 	})
+	asJSON := false
+	f.Func("log-format", "", func(v string) error {
+		if asJSON = v == "json"; !asJSON && v != "text" {
+			return errors.New("text or json is expected")
+		}
+		return nil
+	})
 	f.Func("crontab", "", func(path string) error { s.crontabs.paths = append(s.crontabs.paths, path); return nil })
 	rest, err := f.Parse(args)
 	switch {
@@ -80,7 +87,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	defer s.thin.file.Close()
 	s.reap = newReaper(os.Getpid())
-	s.out = newLines(stdout)
+	s.out = newLines(stdout, asJSON)
 	defer s.out.close()
 	return s.run(ctx, jobs, maxRunning)
 }
