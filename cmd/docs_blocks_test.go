@@ -95,11 +95,13 @@ func (p *page) unitText(b block, text string) {
 
 var (
 	instruction = regexp.MustCompile(`^(FROM|RUN|COPY|ENV|USER|VOLUME|WORKDIR|ARG|LABEL|STOPSIGNAL|HEALTHCHECK|ENTRYPOINT|CMD|EXPOSE)\s`)
+	copied      = regexp.MustCompile(`^COPY ([^-]\S*) `)
 	execForm    = regexp.MustCompile(`^(?:HEALTHCHECK .*)?(?:CMD|ENTRYPOINT) \["(.*)"\]$`)
 )
 
 // dockerfile is an image's: instructions that exist, and cronce's own commands.
 func (p *page) dockerfile(b block) {
+	p.sandbox().run("cronce store init") // a container that runs has one
 	for _, line := range strings.Split(strings.ReplaceAll(b.text, "\\\n", ""), "\n") {
 		switch m := execForm.FindStringSubmatch(line); {
 		case line == "" || line[0] == '#':
@@ -107,6 +109,10 @@ func (p *page) dockerfile(b block) {
 			p.fail(b, "%q begins with no instruction", line)
 		case m != nil:
 			p.own(b, strings.ReplaceAll(m[1], `", "`, " "))
+		case copied.MatchString(line):
+			if _, err := os.Stat(filepath.Join("..", copied.FindStringSubmatch(line)[1])); err != nil {
+				p.fail(b, "%s: %v", line, err)
+			}
 		}
 	}
 }

@@ -93,6 +93,30 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+// The examples, and what a package installs, are held to the same.
+func TestDocs_Examples(t *testing.T) {
+	t.Parallel()
+	for pattern, check := range map[string]func(*page, block){
+		"examples/crontab*":             (*page).crontab,
+		"examples/container/crontab":    (*page).crontab,
+		"examples/container/Dockerfile": (*page).dockerfile,
+		"packaging/*.service":           (*page).unit,
+	} {
+		paths, err := filepath.Glob("../" + pattern)
+		if err != nil || len(paths) == 0 {
+			t.Fatal("there is no ", pattern, err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &page{T: t, path: path, text: string(text)}
+			check(p, block{line: 1, text: p.text})
+		}
+	}
+}
+
 func (p *page) fail(b block, format string, args ...any) {
 	p.Helper()
 	p.Errorf("%s:%d: %s", p.path, b.line, fmt.Sprintf(format, args...))
