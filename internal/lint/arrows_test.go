@@ -36,6 +36,7 @@ var arrows = []struct {
 
 	{"bench/floor", nil},
 	{"bench", []string{".", "schedule"}},
+	{"packaging/*", nil},
 	{"examples/*", []string{"*", "store/*"}},
 }
 
