@@ -48,14 +48,11 @@ func (p *page) own(b block, command string) {
 	if !cronceCommand.MatchString(command) {
 		return
 	}
-	s := p.sandbox()
-	if strings.Contains(command, "cronce serve ") {
-		// It would go on: its flags are read before its crontab is looked for.
-		if out, code := s.run(s.inside(command)); code == 64 {
-			p.fail(b, "%s: exit %d\n%s", command, code, out)
-		}
+	if words := strings.Fields(command)[1:]; words[0] == "serve" {
+		p.mention(b, words) // it would go on
 		return
 	}
+	s := p.sandbox()
 	if out, code := s.run(s.inside(command)); code != 0 {
 		p.fail(b, "%s: exit %d\n%s", command, code, out)
 	}

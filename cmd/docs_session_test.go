@@ -43,9 +43,10 @@ case ${1:--} in
 *) exec cp -- "$1" "$SPOOL" ;;
 esac`,
 	// There is no systemd, package list or container engine where tests run.
-	"systemctl": `exit 0`,
-	"apt-get":   `exit 0`,
-	"docker":    `if [ "$1" = exec ]; then shift 2; exec "$@"; fi`,
+	"systemctl":  `exit 0`,
+	"journalctl": `exit 0`,
+	"apt-get":    `exit 0`,
+	"docker":     `if [ "$1" = exec ]; then shift 2; exec "$@"; fi`,
 }
 
 var ownProgram = regexp.MustCompile(`/usr/local/bin/([a-z][a-z-]*)`)
@@ -59,7 +60,7 @@ func newSession(t *testing.T, text string) *session {
 		t.Fatal(err)
 	}
 	s := &session{T: t, root: filepath.Join(t.TempDir(), "root"), names: map[string]bool{}}
-	for _, dir := range []string{"home/ann", "usr/local/bin", "usr/bin", "etc/cron.d", "run/lock", "tmp", "var/lib", "var/log", "stand-ins"} {
+	for _, dir := range []string{"home/ann", "usr/local/bin", "usr/bin", "etc/cron.d", "run/lock", "tmp", "var/lib", "var/log", "etc/systemd/system", "stand-ins"} {
 		if err := os.MkdirAll(filepath.Join(s.root, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -84,6 +85,12 @@ func newSession(t *testing.T, text string) *session {
 		t.Fatal(err)
 	}
 	home := filepath.Join(s.root, "home/ann")
+	// The reader stands in the source, and has built it.
+	for name, place := range map[string]string{"bin": programs, "packaging": source + "/packaging", "examples": source + "/examples"} {
+		if err := os.Symlink(place, filepath.Join(home, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.cmd = exec.Command("bash", "--noprofile", "--norc", "-s")
 	s.cmd.Dir = home
 	// It is just past the hour, whenever the test is run: hourly jobs are not late.
