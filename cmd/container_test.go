@@ -27,11 +27,7 @@ type container struct {
 // startContainer starts one with that crontab, on a store that it may share.
 func startContainer(t *testing.T, store, crontab string) *container {
 	t.Helper()
-	args := []string{"--pid", "--fork", "--kill-child", "--mount-proc"}
-	if os.Getuid() != 0 {
-		args = append(args, "--user", "--map-root-user")
-	}
-	cmd := exec.Command("unshare", append(args, filepath.Join(bin, "cronce"), "serve", "--store", store, "--crontab", crontab)...)
+	cmd := exec.Command("unshare", append(namespace(), filepath.Join(bin, "cronce"), "serve", "--store", store, "--crontab", crontab)...)
 	cmd.Env = append(os.Environ(), "TZ=UTC", "GORACE=atexit_sleep_ms=0")
 	c := &container{server: startServer(t, cmd), t: t}
 	c.await(t, 0, "serves", "pid 1")
@@ -45,6 +41,15 @@ func startContainer(t *testing.T, store, crontab string) *container {
 		}
 	})
 	return c
+}
+
+// namespace is what unshare needs to make a command process 1.
+func namespace() []string {
+	args := []string{"--pid", "--fork", "--kill-child", "--mount-proc"}
+	if os.Getuid() != 0 {
+		args = append(args, "--user", "--map-root-user")
+	}
+	return args
 }
 
 // end waits for the end of the container, which must have that exit code.
@@ -144,20 +149,57 @@ func TestContainer_LeftOversAreCollected(t *testing.T) {
 	c.end(0)
 }
 
-// TERM, as an engine sends it, lets the runs end: exit 0.
+// TERM, as an engine sends it, lets the runs end: exit 0. So does QUIT, which some
+// images ask for.
 func TestContainer_StopsInOrder(t *testing.T) {
 	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT} {
+		t.Run(sig.String(), func(t *testing.T) { t.Parallel(); stopsInOrder(t, sig) })
+	}
+}
+
+func stopsInOrder(t *testing.T, sig syscall.Signal) {
 	dir := t.TempDir()
 	wait, open := gate(t, "wait")
 	c := startContainer(t, filepath.Join(dir, "store"), write(t, filepath.Join(dir, "crontab"), fmt.Sprintf(
 		"# cronce: name=job\n@reboot  read x <%s; echo done\n", wait)))
 	c.await(t, 0, "job", "started")
-	syscall.Kill(c.pid, syscall.SIGTERM)
+	syscall.Kill(c.pid, syscall.SIGUSR2) // no request to end
+	syscall.Kill(c.pid, sig)
 	c.await(t, 0, "waiting for those that go on", "job")
 	open()
 	c.end(0)
 	at := c.await(t, 0, "job", "| done")
 	c.await(t, at, "stopped")
+}
+
+// cronce run is process 1 for one command: it waits for what that leaves behind,
+// and has its exit code; TERM is for the command.
+func TestContainer_OneCommand(t *testing.T) {
+	t.Parallel()
+	left, open := gate(t, "left")
+	ready, opened := gate(t, "ready")
+	store := filepath.Join(t.TempDir(), "store")
+	start := func(script string) (*exec.Cmd, *strings.Builder) {
+		out := &strings.Builder{}
+		cmd := exec.Command("unshare", append(namespace(), filepath.Join(bin, "cronce"), "run", "--store", store, "job", "--", "sh", "-c", script)...)
+		cmd.Stdout, cmd.Stderr = out, out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd, out
+	}
+	cmd, out := start("(read x <" + left + "; echo late) & exit 3")
+	open()
+	if cmd.Wait(); cmd.ProcessState.ExitCode() != 3 || out.String() != "late\n" {
+		t.Errorf("exit %d, %q", cmd.ProcessState.ExitCode(), out)
+	}
+	cmd, out = start("trap 'echo asked; exit 4' TERM; while :; do read x <" + ready + "; done")
+	opened()
+	syscall.Kill(childrenOf(cmd.Process.Pid)[0], syscall.SIGTERM)
+	if cmd.Wait(); cmd.ProcessState.ExitCode() != 4 || !strings.HasSuffix(out.String(), "asked\n") {
+		t.Errorf("after TERM: exit %d, %q", cmd.ProcessState.ExitCode(), out)
+	}
 }
 
 // Two containers of one machine that share a store share its promise: a run

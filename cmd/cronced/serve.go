@@ -97,11 +97,11 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 const sameSignal = 250 * time.Millisecond
 
 // run serves the jobs. HUP, or a change of the crontabs, loads them anew within
-// two seconds; the first TERM or INT lets the runs end, the second ends them.
+// two seconds; the first TERM, INT or QUIT lets the runs end, the second ends them.
 func (s *server) run(ctx context.Context, jobs []*crontab.Job, maxRunning int) error {
 	signals := make(chan os.Signal, 2)
 	// PIPE too: a reader of the output that goes away must not end the runs.
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGPIPE)
 	// Caught to the very end: a second TERM must not kill us over the last lines.
 	offering, stopOffering := context.WithCancel(ctx)
 	defer stopOffering()
