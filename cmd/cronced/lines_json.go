@@ -2,20 +2,15 @@ package main
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/cronce/cronce"
 )
 
-// events are the words that a line begins with, where it is about a run or a
-// tick; output is what a job prints.
-var events = []string{"started", "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "loaded",
-	"MISSED", "PROBLEM", "NOT RUN", "NOT LOADED", "DROPPED"}
-
 // jsonLine is a line for programs that collect logs: an object with the time,
-// the job (serve itself is "serve"), what happened and the text.
+// the job (serve itself is "serve"), what happened, which is the line's first
+// column, and the text. output is what a job prints.
 func jsonLine(at time.Time, job, text string) string {
 	entry := struct {
 		Time  string `json:"time"`
@@ -25,9 +20,10 @@ func jsonLine(at time.Time, job, text string) string {
 	}{cronce.Stamp(at), job, "serve", text}
 	if printed, ok := strings.CutPrefix(text, "| "); ok {
 		entry.Event, entry.Msg = "output", printed
-	} else if i := slices.IndexFunc(events, func(e string) bool { return strings.HasPrefix(text, e+" ") }); i >= 0 {
-		entry.Event = events[i]
-		entry.Msg = strings.TrimLeft(text[len(entry.Event):], " ")
+	} else if word, rest, ok := strings.Cut(text, "  "); ok && len(word) <= len("succeeded") {
+		entry.Event, entry.Msg = word, strings.TrimLeft(rest, " ")
+	} else if rest, ok := strings.CutPrefix(text, "NOT LOADED "); ok { // it fills the column
+		entry.Event, entry.Msg = "NOT LOADED", rest
 	}
 	b, err := json.Marshal(entry)
 	if err != nil {
