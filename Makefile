@@ -14,16 +14,39 @@ export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FUZZTIME ?= 30s
 
+# Where build puts things, and where install does; DESTDIR is for packages.
+OUT     ?= bin
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
 STAMP = -X github.com/cronce/cronce/internal/build.stamped=$(VERSION)
 TOOL  = go tool -modfile=.ci/tools.mod
 
-.PHONY: help build run test lint bench packages clean
+.PHONY: help build install run test lint bench packages clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
-build: ## build bin/cronce and bin/cronced, static, version from git
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(STAMP)' -o bin/ ./cmd/cronce ./cmd/cronced
+build: ## build bin/cronce and bin/cronced, static, version from git; their manual pages and completion
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(STAMP)' -o $(OUT)/ ./cmd/cronce ./cmd/cronced
+	@mkdir -p $(OUT)/man $(OUT)/completion
+	go run ./packaging/man $(OUT)/cronce $(OUT)/man
+	@$(OUT)/cronce completion bash >$(OUT)/completion/cronce
+	@$(OUT)/cronce completion zsh >$(OUT)/completion/_cronce
+	@$(OUT)/cronce completion fish >$(OUT)/completion/cronce.fish
+
+# Not built here, so that root need not: make build && sudo make install
+install: ## put what build has made below PREFIX (/usr/local): programs, manual pages, completion, systemd units
+	@[[ -x $(OUT)/cronced ]] || { echo "There is no $(OUT)/cronced: make build comes first"; exit 1; }
+	install -D -t '$(DESTDIR)$(PREFIX)/bin' $(OUT)/cronce $(OUT)/cronced
+	install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/man/man1' $(OUT)/man/*.1
+	install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/man/man5' $(OUT)/man/*.5
+	install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/man/man8' $(OUT)/man/*.8
+	install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/bash-completion/completions' $(OUT)/completion/cronce
+	install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/zsh/site-functions' $(OUT)/completion/_cronce
+	install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d' $(OUT)/completion/cronce.fish
+	install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/lib/systemd/system' packaging/*.service
+	sed -i 's,/usr/local/bin/,$(PREFIX)/bin/,' '$(DESTDIR)$(PREFIX)'/lib/systemd/system/cronce*.service
 
 run: build ## run examples/crontab on a local store in .run/store, until Ctrl-C
 	@mkdir -p .run

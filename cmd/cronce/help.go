@@ -28,6 +28,7 @@ const helpMain = `cronce - cron, once: no job runs twice for one scheduled time,
   cronce job list|show|update    what the store knows of jobs
   cronce store init|check|prune  look after the store itself
   cronce demo crons|notices      what goes wrong without it, and does not with it
+  cronce completion SHELL        what Tab needs to complete all of this
   cronce help COMMAND            more on a command; also: help crontab
   cronce version
 
@@ -35,9 +36,9 @@ Try it:  printf '@every 2s echo hello\n' >try.cron && cronce serve --crontab try
 `
 
 const helpServe = `usage: cronce serve [--crontab FILE]... [--config FILE]... [--store DIR] [--strict]
-                    [--max-running N]
+                    [--max-running N] [--log-format text|json]
        cronce serve --system [--crontab FILE]... [--strict] [--max-running N]
-                    [--beside-cron]
+                    [--log-format text|json] [--beside-cron]
 
 Runs the jobs of crontabs and YAML files, in place of cron. Every tick (scheduled time) of a
 job is claimed in the store before it is run, so that any number of serves on
@@ -53,6 +54,8 @@ is skipped, and both are on record ('cronce runs').
                    good ones are served and the bad ones are named
   --max-running N  at most N runs at once (default: any number); ticks beyond
                    wait, oldest first
+  --log-format text|json
+                   for people (default), or an object a line, for log collectors
   --system         in place of cron for the whole machine, as root: /etc/crontab,
                    /etc/cron.d and all users' crontabs (or the --crontab FILEs,
                    with a user in each line), each line as its user, in that
@@ -97,8 +100,8 @@ itself; else it says in one line why not. Put it in front of a command of cron:
                     that is typed at a terminal
 `)
 	for _, s := range cronce.Settings() {
-		if s.Key == "name" || s.Key == "seconds" {
-			continue // the one is the argument; the other is seen by the number of fields
+		if s.Key == "name" || s.Key == "seconds" || s.Serve {
+			continue // an argument; seen by the number of fields; for what stays running
 		}
 		fmt.Fprintf(&b, "  --%s %s\n                    %s\n", s.Key, s.Value, wrap(s.Help, 60, "\n                    "))
 	}
@@ -106,8 +109,11 @@ itself; else it says in one line why not. Put it in front of a command of cron:
   --status-file F   write what was decided and how it went into F, as JSON
   --dry-run         say what would be done now, and why; run nothing
   --store DIR       where ticks are claimed and runs recorded (also CRONCE_STORE)
-  -v                say more; or --log-level debug|info|warn|error
-  --log-format F    text (default) or json
+  -v                say more
+  --log-level debug|info|warn|error
+                    how much is said (default warn; -v is info)
+  --log-format text|json
+                    for people (default) or programs
 
 The exit code is the command's; 124 when it was ended at its timeout, 128+n when
 signal n ended it, 126 or 127 when it could not be started, 74 when it succeeded
@@ -162,6 +168,7 @@ const helpRuns = `usage: cronce runs [JOB] [--since TIME|DURATION] [-n N] [--jso
 Lists what was decided, oldest first: runs with how they ended and how long they
 took, skips with the reason. With --id: one run, with the end of its output.
 
+  --id RUN       this run only, with the last 64 KiB of its output
   --since WHEN   since a time (RFC 3339), or that long ago (as 90m or 36h)
   -n N           the newest N (default 50; 0: all)
   --json         one JSON object a line
@@ -198,7 +205,19 @@ func help(args []string, stdout io.Writer) error {
 		_, err := io.WriteString(stdout, helpMain)
 		return err
 	}
-	texts := map[string]func() string{
+	texts := subjects()
+	text, ok := texts[args[0]]
+	if !ok {
+		return cli.Misuse("", "there is no help on %q: there is on %s", args[0], strings.Join(slices.Sorted(maps.Keys(texts)), ", "))
+	}
+	_, err := io.WriteString(stdout, text())
+	return err
+}
+
+// subjects are what there is help on. Completion and the manual pages are made
+// from these texts.
+func subjects() map[string]func() string {
+	return map[string]func() string{
 		"flock":    func() string { return helpFlock },
 		"serve":    func() string { return helpServe },
 		"validate": func() string { return helpValidate },
@@ -214,11 +233,7 @@ func help(args []string, stdout io.Writer) error {
 		"resume":   func() string { return helpPause },
 		"job":      helpJob,
 		"store":    func() string { return helpStore },
+
+		"completion": func() string { return helpCompletion },
 	}
-	text, ok := texts[args[0]]
-	if !ok {
-		return cli.Misuse("", "there is no help on %q: there is on %s", args[0], strings.Join(slices.Sorted(maps.Keys(texts)), ", "))
-	}
-	_, err := io.WriteString(stdout, text())
-	return err
 }

@@ -42,6 +42,8 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		return runJob(ctx, rest, stdout, stderr)
 	case "flock":
 		return flock(ctx, rest, stdout, stderr)
+	case "completion":
+		return cli.Fail(stderr, completion(ctx, rest, stdout))
 	case "guard":
 		return cli.Fail(stderr, guardTask(ctx))
 	case "serve", "validate", "demo", "release", "trigger", "pause", "resume", "job", "store":
@@ -50,7 +52,7 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		}
 		return cli.Fail(stderr, execFull(args))
 	}
-	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are run, flock, serve, validate, next, runs, status, trigger, release, pause, resume, job, store, demo, help, version", name))
+	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are run, flock, serve, validate, next, runs, status, trigger, release, pause, resume, job, store, demo, completion, help, version", name))
 }
 
 // asksHelp reports whether help is asked for; what stands behind "--" is another

@@ -24,6 +24,7 @@ import (
 // guards start a guard process for every run of a job.
 type guards struct {
 	thin  *thin
+	reap  *reaper
 	store *cronce.Store
 	dir   string // of the store, as --store gave it
 	job   *crontab.Job
@@ -127,15 +128,15 @@ func (g *guards) start(l cronce.Lease) (*process, error) {
 	report, reportW, err2 := pipe()
 	printed, printing, err3 := pipe()
 	err := errors.Join(err1, err2, err3)
-	var cmd *exec.Cmd
+	var wait func() error
 	if err == nil {
-		cmd = exec.Command(g.thin.path)
+		cmd := exec.Command(g.thin.path)
 		cmd.Args = []string{"cronce", "guard"}
 		cmd.Stdout, cmd.Stderr = printing, printing
 		// Ctrl-C at a terminal is for serve, which lets the runs end.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.ExtraFiles = []*os.File{l.Lock, ordersR, reportW}
-		err = cmd.Start()
+		wait, err = g.reap.start(cmd)
 	}
 	if err != nil {
 		for _, f := range files {
@@ -147,13 +148,13 @@ func (g *guards) start(l cronce.Lease) (*process, error) {
 	reportW.Close()
 	printing.Close()
 	p := &process{orders: orders, report: report, shown: make(chan struct{})}
+	go wait()
 	go func() {
 		defer close(p.shown)
 		o := &output{lines: g.out, job: g.job.Name}
 		io.Copy(o, printed)
 		o.end()
 		printed.Close()
-		cmd.Wait()
 	}()
 	return p, nil
 }

@@ -19,6 +19,7 @@ import (
 // them may stop to (a pager, a stuck log collector): that must neither hold up
 // a decision nor a run, so lines are queued, and dropped where the queue is full.
 type lines struct {
+	json    bool // for programs: an object each
 	queue   chan string
 	closing chan struct{}
 	written chan struct{} // closed when all is written after closing
@@ -34,8 +35,8 @@ const (
 	patience   = 2 * time.Second // of a job's output with a full queue, and of serve's end
 )
 
-func newLines(w io.Writer) *lines {
-	l := &lines{queue: make(chan string, queueLines), closing: make(chan struct{}), written: make(chan struct{})}
+func newLines(w io.Writer, json bool) *lines {
+	l := &lines{json: json, queue: make(chan string, queueLines), closing: make(chan struct{}), written: make(chan struct{})}
 	go func() {
 		defer close(l.written)
 		for {
@@ -62,7 +63,7 @@ func (l *lines) write(w io.Writer, line string) {
 	io.WriteString(w, line)
 	l.stuck.Store(false)
 	if n := l.dropped.Swap(0); n > 0 {
-		fmt.Fprintf(w, "%s  serve  DROPPED    %d lines that nobody read in time\n", cronce.Stamp(time.Now()), n)
+		io.WriteString(w, l.line("", "serve", fmt.Sprintf("DROPPED    %d lines that nobody read in time", n)))
 	}
 }
 
@@ -75,14 +76,21 @@ func (l *lines) close() {
 	}
 }
 
-func line(job, text string) string {
+// line is what is written for a text about a job: under serve --system, of that user.
+func (l *lines) line(user, job, text string) string {
+	if l.json {
+		return jsonLine(time.Now(), user, job, text)
+	}
+	if user != "" {
+		job = user + "  " + job
+	}
 	return fmt.Sprintf("%s  %s  %s\n", cronce.Stamp(time.Now()), job, text)
 }
 
 // say writes one line about a job, now. It never waits.
 func (l *lines) say(job, format string, args ...any) {
 	select {
-	case l.queue <- line(job, fmt.Sprintf(format, args...)):
+	case l.queue <- l.line("", job, fmt.Sprintf(format, args...)):
 	default:
 		l.dropped.Add(1)
 	}
@@ -91,12 +99,12 @@ func (l *lines) say(job, format string, args ...any) {
 // print writes a line of a job's output. It waits a little for its reader, as
 // a pipe does, but not for one that is stuck.
 func (l *lines) print(job string, text []byte) {
-	l.pass(job, "| "+string(cli.Readable(text)))
+	l.pass("", job, "| "+string(cli.Readable(text)))
 }
 
-// pass writes a line as print does.
-func (l *lines) pass(job, text string) {
-	s := line(job, text)
+// pass writes a line as print does, of that user's job.
+func (l *lines) pass(user, job, text string) {
+	s := l.line(user, job, text)
 	select {
 	case l.queue <- s:
 		return

@@ -26,6 +26,7 @@ type server struct {
 	dir       string // of the store, as --store or a YAML file gave it
 	store     *cronce.Store
 	thin      *thin
+	reap      *reaper
 	out       *lines
 	scheduler *cronce.Scheduler
 	backlog   backlog
@@ -51,6 +52,13 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		return nil
 	})
+	asJSON := false
+	f.Func("log-format", "", func(v string) error {
+		if asJSON = v == "json"; !asJSON && v != "text" {
+			return errors.New("text or json is expected")
+		}
+		return nil
+	})
 	f.Func("crontab", "", func(path string) error { s.crontabs.paths = append(s.crontabs.paths, path); return nil })
 	named := false
 	whole := f.Bool("system", false, "")
@@ -73,7 +81,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case *whole && len(s.crontabs.config) > 0:
 		return cli.Misuse("serve", "--system and --config contradict each other: --system is for crontabs, whose lines name users")
 	case *whole:
-		return (&system{crontabs: systemCrontabs{explicit: s.crontabs.paths}, strict: s.strict, besideCron: *besideCron}).serve(ctx, maxRunning, stdout, stderr)
+		return (&system{crontabs: systemCrontabs{explicit: s.crontabs.paths}, strict: s.strict, besideCron: *besideCron, json: asJSON}).serve(ctx, maxRunning, stdout, stderr)
 	case len(s.crontabs.paths) == 0:
 		return cli.Misuse("serve", "a crontab is needed, as in: cronce serve --crontab FILE, or a YAML file: --config FILE")
 	}
@@ -104,7 +112,8 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer s.thin.file.Close()
-	s.out = newLines(stdout)
+	s.reap = newReaper(os.Getpid())
+	s.out = newLines(stdout, asJSON)
 	defer s.out.close()
 	return s.run(ctx, jobs, maxRunning)
 }
@@ -114,11 +123,11 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 const sameSignal = 250 * time.Millisecond
 
 // run serves the jobs. HUP, or a change of the files, loads them anew within
-// two seconds; the first TERM or INT lets the runs end, the second ends them.
+// two seconds; the first TERM, INT or QUIT lets the runs end, the second ends them.
 func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error {
 	signals := make(chan os.Signal, 2)
 	// PIPE too: a reader of the output that goes away must not end the runs.
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGPIPE)
 	// Caught to the very end: a second TERM must not kill us over the last lines.
 	offering, stopOffering := context.WithCancel(ctx)
 	defer stopOffering()
@@ -257,7 +266,7 @@ func firstLine(err error) string {
 func (s *server) plans(jobs []fileJob) []cronce.Plan {
 	var plans []cronce.Plan
 	for _, job := range jobs {
-		g := &guards{thin: s.thin, store: s.store, dir: s.dir, job: job.Job, out: s.out, anywhere: s.orders != nil}
+		g := &guards{thin: s.thin, reap: s.reap, store: s.store, dir: s.dir, job: job.Job, out: s.out, anywhere: s.orders != nil}
 		plan := cronce.Plan{Job: job.Job.Job, Work: g.work}
 		switch {
 		case job.config != nil && job.config.HTTP != nil:

@@ -40,9 +40,9 @@ func serveUser(ctx context.Context, stdout io.Writer) error {
 	defer store.Close()
 	orders := make(chan userOrder)
 	s := &server{
-		store: store, orders: orders,
+		store: store, orders: orders, reap: newReaper(os.Getpid()),
 		thin: &thin{os.NewFile(thinFD, "cronce"), fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), thinFD)},
-		out:  newLines(stdout),
+		out:  newLines(stdout, false),
 		atBoot: func(name string) bool {
 			return slices.ContainsFunc(first.Jobs, func(j userJob) bool { return j.AtBoot && j.Lines[0].Job.Name == name })
 		},

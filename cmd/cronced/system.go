@@ -24,6 +24,8 @@ type system struct {
 	strict     bool
 	besideCron bool
 	thin       *thin
+	reap       *reaper
+	json       bool // its lines
 	out        *lines
 	turns      *cronce.Turnstile     // nil: runs are not bounded
 	users      map[string]*userServe // those that are served, by name
@@ -61,6 +63,7 @@ func (s *system) serve(ctx context.Context, maxRunning int, stdout, stderr io.Wr
 		s.turns = cronce.NewTurnstile(maxRunning)
 	}
 	syscall.Umask(0o022) // of the jobs, as cron has it
+	s.reap = newReaper(os.Getpid())
 	s.first = map[string]bool{}
 	ours := !s.crontabs.ofCron() || bootIsOurs()
 	for name, u := range users {
@@ -68,7 +71,7 @@ func (s *system) serve(ctx context.Context, maxRunning int, stdout, stderr io.Wr
 			s.first[name+"\x00"+job.Name] = ours
 		}
 	}
-	s.out = newLines(stdout)
+	s.out = newLines(stdout, s.json)
 	defer s.out.close()
 	return s.run(ctx, users)
 }
@@ -88,7 +91,7 @@ func (s *system) alone() error {
 // run serves the users. The signals are those of serve.
 func (s *system) run(ctx context.Context, users map[string]*userJobs) (err error) {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGPIPE)
 	s.users = map[string]*userServe{}
 	s.set(users)
 	s.out.say("serve", "cronce %s serves %s, pid %d", build.Version(), s.what(users), os.Getpid())

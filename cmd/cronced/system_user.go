@@ -134,7 +134,7 @@ func (u *userServe) keep() {
 }
 
 func (u *userServe) say(format string, args ...any) {
-	u.system.out.say(u.account.name, format, args...)
+	u.system.out.pass(u.account.name, "serve", fmt.Sprintf(format, args...))
 }
 
 // once starts the process and sees it to its end.
@@ -173,7 +173,8 @@ func (u *userServe) once() error {
 		Setpgid:    true, // Ctrl-C at a terminal is for us, who let the runs end
 		Credential: &syscall.Credential{Uid: u.account.uid, Gid: u.account.gid, Groups: u.account.groups},
 	}
-	if err := cmd.Start(); err != nil {
+	wait, err := u.system.reap.start(cmd)
+	if err != nil {
 		return fmt.Errorf("its process cannot be started: %w", err)
 	}
 	ordersR.Close()
@@ -193,7 +194,7 @@ func (u *userServe) once() error {
 			cmd.Process.Kill()
 		}
 	})
-	err := cmd.Wait()
+	err = wait()
 	u.mu.Lock()
 	u.feed = nil
 	u.mu.Unlock()
@@ -220,7 +221,11 @@ func (u *userServe) relay(from io.Reader) {
 				text = rest // the time is ours
 			}
 		}
-		u.system.out.pass(u.account.name, text)
+		job, text, ok := strings.Cut(text, "  ")
+		if !ok {
+			job, text = "serve", job
+		}
+		u.system.out.pass(u.account.name, job, text)
 	}
 	io.Copy(io.Discard, from) // a line that never ends, of no serve that we know
 }

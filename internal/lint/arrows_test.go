@@ -38,6 +38,7 @@ var arrows = []struct {
 
 	{"bench/floor", nil},
 	{"bench", []string{".", "schedule"}},
+	{"packaging/*", nil},
 	{"examples/*", []string{"*", "store/*"}},
 }
 
