@@ -94,7 +94,7 @@ func completion(ctx context.Context, args []string, stdout io.Writer) error {
 
 var (
 	helpFlag    = regexp.MustCompile(`(?m)^ +(-.*)$`)
-	oneFlag     = regexp.MustCompile(`^(-{1,2}[A-Za-z][a-z-]*)(?: ([A-Za-z=|]+))?(?:$|  |, |; )`)
+	oneFlag     = regexp.MustCompile(`^(-{1,2}[A-Za-z][a-z-]*)(?: ([A-Za-z=|[\]]+))?(?:$|  |, |; )`)
 	usageLine   = regexp.MustCompile(`(?m)^(?:usage:|      ) cronce ([a-z]+) ([^\s]+)`)
 	usageFlag   = regexp.MustCompile(`\[(-[a-z-]+)(?: ([A-Za-z|]+))?`)
 	helpCommand = regexp.MustCompile(`(?m)^  cronce ([a-z]+)|, ([a-z]+) JOB`)
@@ -188,7 +188,8 @@ func values(ctx context.Context, value string, before []string) []string {
 	}
 	var found []string
 	for _, v := range strings.Split(value, "|") {
-		if v, _, _ = strings.Cut(v, "="); lowerWord.MatchString(v) {
+		v, _, _ = strings.Cut(v, "=")
+		if v = strings.TrimSuffix(v, "["); lowerWord.MatchString(v) {
 			found = append(found, v)
 		}
 	}

@@ -78,9 +78,11 @@ const helpValidate = `usage: cronce validate FILE...
 
 Reads crontabs and YAML files (.yaml, .yml) as serve does and lists their jobs
 with the next tick of each; what is wrong is named by file, line and column. It
-runs nothing, and opens no store. --print-schema prints a JSON Schema of the YAML
-files, for editors. --system: the crontabs that serve --system reads, with the
-users (root). Exit 0 when all is well, 78 when something is wrong.
+runs nothing, and opens no store. Exit 0 when all is well, 78 when something is
+wrong.
+
+  --system        the crontabs that serve --system reads, with their users (root)
+  --print-schema  print a JSON Schema of the YAML files instead, for editors
 `
 
 // helpRun teaches the command; the policies come from their one table.
