@@ -111,6 +111,8 @@ const (
 	Revoke RequestKind = "revoke" // let the holders' leases not be renewed
 	// take a pruning watermark that lies ahead of the store's clock back to it
 	ResetWatermark RequestKind = "reset-watermark"
+	// it is on record only: old runs were forgotten, see Store.Prune
+	Prune RequestKind = "prune"
 )
 
 // Request is what was asked of a job, and by whom.

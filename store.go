@@ -231,7 +231,7 @@ func (s *Store) Request(ctx context.Context, r Request) error {
 		return err
 	}
 	switch r.Kind {
-	case Define, Pause, Resume, Stop, Revoke, ResetWatermark:
+	case Define, Pause, Resume, Stop, Revoke, ResetWatermark, Prune:
 		return s.d.Request(ctx, r)
 	}
 	return fmt.Errorf("job %q: no such request: %q", r.Job, r.Kind)

@@ -96,6 +96,7 @@ func TestRun_ReaderGone(t *testing.T) {
 	r.line()
 	r.pipe.Close()
 	p.open(gate)
+	<-r.shut
 	<-r.done
 	if code := r.cmd.ProcessState.ExitCode(); code != 3 || r.said() != "two\n" {
 		t.Errorf("exit %d, said %q", code, r.said())

@@ -57,7 +57,7 @@ func storeInit(args []string, stdout io.Writer) error {
 	forUser, place := false, false
 	f.Visit(func(f *flag.Flag) { forUser, place = forUser || f.Name == "user", place || f.Name == "store" })
 	if !forUser {
-		store, err := localstore.Open(localstore.Options{Dir: *dir})
+		store, err := localstore.Open(localstore.Options{Dir: *dir, By: requester()})
 		if err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func storeInit(args []string, stdout io.Writer) error {
 	if os.Geteuid() != 0 {
 		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("only root can make a store for a user: sudo cronce store init --user %s", *name)}
 	}
-	made, err := localstore.Init(uid, gid)
+	made, err := localstore.Init(uid, gid, requester())
 	if err != nil {
 		return err
 	}
@@ -155,11 +155,30 @@ func storePrune(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := cli.CheckKnown(ctx, store, job); err != nil {
 		return err
 	}
-	n, err := store.Prune(ctx, job, before)
-	if err != nil {
-		return err
+	jobs := []string{job}
+	if job == "" {
+		states, err := store.Jobs(ctx)
+		if err != nil {
+			return err
+		}
+		jobs = nil
+		for _, s := range states {
+			jobs = append(jobs, s.Job)
+		}
 	}
-	_, err = fmt.Fprintf(stdout, "forgot %s decided before %s; their ticks stay decided\n", count(n, "run"), cronce.Stamp(before))
+	total := 0
+	for _, job := range jobs {
+		n, err := store.Prune(ctx, job, before)
+		if err == nil && n > 0 {
+			total += n
+			err = store.Request(ctx, cronce.Request{Kind: cronce.Prune, Job: job, By: requester(),
+				Why: fmt.Sprintf("%s decided before %s", count(n, "run"), cronce.Stamp(before))})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(stdout, "forgot %s decided before %s; their ticks stay decided\n", count(total, "run"), cronce.Stamp(before))
 	return err
 }
 

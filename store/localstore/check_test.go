@@ -147,12 +147,12 @@ func TestInit_RefusesWhatIsThere(t *testing.T) {
 	if err := os.Symlink(t.TempDir(), dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.init(h.uid, os.Getegid()); !errors.As(err, &config) || !strings.Contains(err.Error(), "is not a folder") {
+	if _, err := h.init(h.uid, os.Getegid(), ""); !errors.As(err, &config) || !strings.Contains(err.Error(), "is not a folder") {
 		t.Errorf("over a symbolic link: %v", err)
 	}
 	other := fmt.Sprintf("%s/%d", h.shared, h.uid+1)
 	mkdir(t, other+"/jobs") // of this user
-	if _, err := h.init(h.uid+1, os.Getegid()); !errors.As(err, &config) || !strings.Contains(err.Error(), "belongs to user") {
+	if _, err := h.init(h.uid+1, os.Getegid(), ""); !errors.As(err, &config) || !strings.Contains(err.Error(), "belongs to user") {
 		t.Errorf("over another user's folder: %v", err)
 	}
 }

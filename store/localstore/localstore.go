@@ -27,6 +27,10 @@ type Options struct {
 	// see [Place].
 	Dir string
 
+	// By says for the record who makes the store, if it is made now. Empty:
+	// this process's user.
+	By string
+
 	// ReadOnly opens the store, also another user's, only to look at it.
 	// What changes it is refused, and a store that does not exist is empty.
 	ReadOnly bool
@@ -55,12 +59,16 @@ func Place() (string, error) {
 
 // Init makes the store of another user in /var/lib/cronce, as root, for instance
 // for one without a home. It returns its folder.
-func Init(uid, gid int) (string, error) { return thisHost().init(uid, gid) }
+//
+// Beside it is noted that by asked for it.
+func Init(uid, gid int, by string) (string, error) { return thisHost().init(uid, gid, by) }
 
 // Open opens the store, and makes it if it does not exist. *cronce.ConfigError:
 // it cannot keep the promise, and what to do about it.
 func Open(o Options) (*cronce.Store, error) {
-	d, err := openDriver(o, thisHost())
+	h := thisHost()
+	h.by = o.By
+	d, err := openDriver(o, h)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/cronce/cronce"
 )
@@ -18,6 +19,7 @@ type host struct {
 	passwd string
 	uid    int
 	store  string // CRONCE_STORE
+	by     string // who makes a store, for the record
 	statfs func(path string) (kind int64, readOnly bool, err error)
 }
 
@@ -86,7 +88,7 @@ func (h host) place(explicit string) (place, error) {
 }
 
 // init makes the store of that user, as root.
-func (h host) init(uid, gid int) (string, error) {
+func (h host) init(uid, gid int, by string) (string, error) {
 	h.uid, h.store = uid, ""
 	dir := h.shared + "/" + strconv.Itoa(uid)
 	if home, err := h.home(); err == nil {
@@ -98,7 +100,26 @@ func (h host) init(uid, gid int) (string, error) {
 				Cure: "only one of them could know what has run: use that, or move it away while no job runs"}
 		}
 	}
-	return dir, h.give(dir, uid, gid)
+	return dir, h.give(dir, uid, gid, by)
+}
+
+// note puts on record who made a store for another user. It is not for root to
+// write into that user's folder, so it stands beside it.
+func (h host) note(dir, by string) error {
+	f, err := os.OpenFile(h.shared+"/made", os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+	if err == nil {
+		_, err = f.WriteString(dir + " " + madeLine(by))
+		err = errors.Join(err, f.Close())
+	}
+	return diskError(dir, "", err)
+}
+
+// madeLine says when and by whom a store was made.
+func madeLine(by string) string {
+	if by == "" {
+		by = cronce.ThisProcess("").String()
+	}
+	return fmt.Sprintf("made %s by %s\n", cronce.Stamp(time.Now()), cut(by, maxText))
 }
 
 // foreign refuses to make somebody the owner of what is there already: of
@@ -294,8 +315,8 @@ func parent(dir string) string {
 	return "/"
 }
 
-// formatLine is the content of the file "format" in a store; the number in it
-// is raised by a change that older programs must not touch.
+// formatLine is the first line of the file "format" in a store, below it stands
+// who made it; the number is raised by a change that older programs must not touch.
 const (
 	formatNumber = 1
 	formatLine   = "cronce local store, format 1\n"
@@ -310,7 +331,7 @@ func (h host) checkFormat(dir string, init bool) error {
 	b, err := readFile(name)
 	var notFile *notFileError
 	switch {
-	case err == nil && string(b) == formatLine:
+	case err == nil && strings.HasPrefix(string(b), formatLine):
 		return nil
 	case errors.As(err, &notFile):
 		return diskError(dir, "", err)
@@ -334,7 +355,7 @@ func (h host) checkFormat(dir string, init bool) error {
 		return nil
 	}
 	// Written aside and renamed, so that no other process reads half of it.
-	if err := replaceFile(name, []byte(formatLine)); err != nil {
+	if err := replaceFile(name, []byte(formatLine+madeLine(h.by))); err != nil {
 		return diskError(dir, notStarted, err)
 	}
 	return nil

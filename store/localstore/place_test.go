@@ -135,7 +135,7 @@ func TestOpen_MakesTheStore(t *testing.T) {
 		t.Errorf("the store is %v, %v; want mode 0700", info.Mode(), err)
 	}
 	b, err := os.ReadFile(dir + "/format")
-	if err != nil || string(b) != formatLine {
+	if err != nil || !strings.HasPrefix(string(b), formatLine+"made ") {
 		t.Errorf("format is %q, %v", b, err)
 	}
 	names, err := os.ReadDir(dir)
@@ -147,12 +147,15 @@ func TestOpen_MakesTheStore(t *testing.T) {
 // What root does for a user without a home.
 func TestInit(t *testing.T) {
 	h, _ := own(t)
-	dir, err := h.init(h.uid, os.Getegid())
+	dir, err := h.init(h.uid, os.Getegid(), "ann@host")
 	if err != nil || dir != fmt.Sprintf("%s/%d", h.shared, h.uid) {
 		t.Fatalf("made %q, %v", dir, err)
 	}
-	if _, err := h.init(h.uid, os.Getegid()); err != nil {
+	if _, err := h.init(h.uid, os.Getegid(), "bob@host"); err != nil {
 		t.Errorf("the second time: %v", err)
+	}
+	if b, err := os.ReadFile(h.shared + "/made"); err != nil || strings.Count(string(b), "\n") != 1 || !strings.HasPrefix(string(b), dir+" made ") || !strings.HasSuffix(string(b), " by ann@host\n") {
+		t.Errorf("on record: %q, %v", b, err)
 	}
 	if d, err := openDriver(Options{}, h); err != nil || d.dir != dir {
 		t.Errorf("opened %v, %v; want %s", d, err, dir)
@@ -160,7 +163,7 @@ func TestInit(t *testing.T) {
 	other, home := own(t)
 	mkdir(t, home+"/.local/state/cronce")
 	var config *cronce.ConfigError
-	if dir, err := other.init(other.uid, os.Getegid()); !errors.As(err, &config) {
+	if dir, err := other.init(other.uid, os.Getegid(), ""); !errors.As(err, &config) {
 		t.Errorf("beside the store in the home: %q, %v", dir, err)
 	}
 	if have, _ := exists(other.shared); have {

@@ -23,19 +23,26 @@ func (h host) provide(uid, gid int) error {
 			return nil
 		}
 	}
-	return h.give(dir, uid, gid)
+	return h.give(dir, uid, gid, "serve --system")
 }
 
 // give makes the folder of a user's store, if it is not there, and that user
-// its owner.
-func (h host) give(dir string, uid, gid int) error {
+// its owner. by made it, for the record.
+func (h host) give(dir string, uid, gid int, by string) error {
 	if err := foreign(dir, uid); err != nil {
 		return err
 	}
-	err := h.make(place{dir, []string{h.shared, dir}})
+	there, err := exists(dir)
+	if err != nil {
+		return err
+	}
+	err = h.make(place{dir, []string{h.shared, dir}})
 	if err == nil {
 		// Only now the user can enter it; the modes are from the start on.
 		err = os.Lchown(dir, uid, gid)
+	}
+	if err == nil && !there {
+		err = h.note(dir, by)
 	}
 	return diskError(dir, "", err)
 }

@@ -26,6 +26,7 @@ const (
 	evResume  = "resume"  //
 	evStop    = "stop"    //
 	evRevoke  = "revoke"  //
+	evPrune   = "prune"   //
 	evForget  = "forget"  // segments are removed; ticks within Forgotten count as decided
 	evSeen    = "seen"    // no lock of the job is held elsewhere, as long as the folders do not change
 )

@@ -149,6 +149,9 @@ func (s *section) request(r cronce.Request) ([]lockID, error) {
 		return nil, s.write(rec)
 	case cronce.ResetWatermark:
 		return nil, nil // ticks ahead of the clock are never forgotten here
+	case cronce.Prune:
+		rec.Event = evPrune
+		return nil, s.write(rec)
 	case cronce.Stop:
 		rec.Event = evStop
 	case cronce.Revoke:
@@ -225,6 +228,8 @@ func (r record) request(job string) (cronce.Request, bool) {
 		q.Kind = cronce.Stop
 	case evRevoke:
 		q.Kind = cronce.Revoke
+	case evPrune:
+		q.Kind = cronce.Prune
 	default:
 		return q, false
 	}

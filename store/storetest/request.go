@@ -15,6 +15,7 @@ var requestPromises = []promise{
 			{Kind: cronce.Define, Job: "job", Definition: def, By: "ann@host", Why: "new hours"},
 			{Kind: cronce.Pause, Job: "job", By: "bob@host", Why: "migration"},
 			{Kind: cronce.Resume, Job: "job", By: "ann@host"},
+			{Kind: cronce.Prune, Job: "job", By: "bob@host", Why: "12 runs"}, // on record, and no more
 			{Kind: cronce.Stop, Job: "job", By: "bob@host", Why: "too slow"},
 		}
 		for _, r := range asked {
@@ -33,10 +34,10 @@ var requestPromises = []promise{
 			}
 			last = g.At
 		}
-		if !slices.Equal(got[3].Runs, []string{l.Run.ID}) {
-			e.t.Errorf("the stop names %q, the run was %s", got[3].Runs, l.Run.ID)
+		if !slices.Equal(got[4].Runs, []string{l.Run.ID}) {
+			e.t.Errorf("the stop names %q, the run was %s", got[4].Runs, l.Run.ID)
 		}
-		if got, err := e.store.Requests(e.t.Context(), "job", 2); err != nil || len(got) != 2 || got[0].Kind != cronce.Resume || got[1].Kind != cronce.Stop {
+		if got, err := e.store.Requests(e.t.Context(), "job", 2); err != nil || len(got) != 2 || got[0].Kind != cronce.Prune || got[1].Kind != cronce.Stop {
 			e.t.Errorf("the newest two: %+v, %v", got, err)
 		}
 		if got, err := e.store.Requests(e.t.Context(), "nobody", 0); err != nil || len(got) != 0 {
