@@ -31,7 +31,9 @@ func (s *Store) Hold(ctx context.Context, l Lease, timeout time.Duration, work f
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)
-		s.keep(ctx, cancel, l)
+		if err := s.Keep(ctx, l); err != nil {
+			cancel(err)
+		}
 	}()
 	r := work(ctx)
 	if r.Outcome == "" {
@@ -56,25 +58,25 @@ func outcomeOf(ctx context.Context) Outcome {
 // watchLease is how often a lease that does not expire is looked after.
 const watchLease = time.Second
 
-// keep cancels when the lease is lost or a stop is asked for. It ends with ctx.
-func (s *Store) keep(ctx context.Context, cancel context.CancelCauseFunc, l Lease) {
+// Keep looks after a lease, every second, until ctx ends or the work must: then
+// it returns why, an [ErrLost] or a *[StopError]. [Store.Hold] does it for work
+// in Go; it is for who begins with it only where the work takes long.
+func (s *Store) Keep(ctx context.Context, l Lease) error {
 	ticker := time.NewTicker(watchLease)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-ticker.C:
 		}
 		renewed, err := s.Renew(ctx, l)
 		switch {
 		case errors.Is(err, ErrLost):
-			cancel(err)
-			return
+			return err
 		case err != nil: // such a lease does not end by itself: try again
 		case renewed.Stop != nil:
-			cancel(&StopError{*renewed.Stop})
-			return
+			return &StopError{*renewed.Stop}
 		default:
 			l = renewed
 		}

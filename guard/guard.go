@@ -12,7 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -44,11 +44,15 @@ type Command struct {
 	Grace   time.Duration // between TERM and KILL; 0: cronce.DefaultGrace
 	Orphans cronce.Orphans
 
-	Signals <-chan os.Signal // passed on to the command; may be nil
+	// Lasts, if set, is called once the command has been running for Short.
+	Lasts func()
 	// Orphaned, if set, is told how the command itself has ended when
 	// descendants of it go on.
 	Orphaned func(cronce.Result)
 }
+
+// Short is a run so short that what looks after longer ones need not be begun.
+const Short = 100 * time.Millisecond
 
 // OutputLost is the exit code of a command that succeeded but of whose output
 // a part could not be written, as on a full disk: EX_IOERR of sysexits.h.
@@ -56,7 +60,8 @@ const OutputLost = 74
 
 // Run starts the command and waits for its end and, unless Orphans is leave,
 // for the end of all its descendants. When ctx ends or the timeout passes,
-// all of them get TERM and, when the grace is over, KILL.
+// all of them get TERM and, when the grace is over, KILL. Signals that were
+// caught, see [Catch], are passed on to the command.
 func Run(ctx context.Context, c Command) cronce.Result {
 	if c.Grace == 0 {
 		c.Grace = cronce.DefaultGrace
@@ -67,25 +72,27 @@ func Run(ctx context.Context, c Command) cronce.Result {
 	if err := becomeReaper(); err != nil {
 		return cronce.Result{Outcome: cronce.Failed, ExitCode: 126, Message: "cannot become the reaper of the command's children: " + err.Error()}
 	}
-	// A reader of our output that goes away must not end us.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	signals, err := Catch()
+	if err != nil {
+		return cronce.Result{Outcome: cronce.Failed, ExitCode: 126, Message: err.Error()}
+	}
 	out, err := newStreams(c)
 	if err != nil {
 		return cronce.Result{Outcome: cronce.Failed, ExitCode: 126, Message: err.Error()}
 	}
-	pid, handle, err := start(c, out)
+	pid, err := start(c, out)
 	if err != nil {
 		out.abandon()
 		return cannotStart(c, err)
 	}
-	out.copy(c.Input)
+	out.give(c.Input)
+	g := &guarded{c: c, signals: signals, out: out, pid: pid, began: SinceBoot()}
 	if c.Began == 0 {
-		c.Began = SinceBoot()
+		g.c.Began = g.began
 	}
-	defer handle.Close()
-	g := &guarded{c: c, pid: pid, handle: handle}
+	defer context.AfterFunc(ctx, signals.ring)()
 	r := g.watch(ctx)
-	g.deliver(ctx, out, &r)
+	g.deliver(ctx, &r)
 	r.Output, r.OutputBytes = out.tail.bytes()
 	return r
 }
@@ -94,22 +101,21 @@ func Run(ctx context.Context, c Command) cronce.Result {
 // that outlives the guard must not find its output closed.
 func (c Command) direct() bool { return c.Terminal || c.Orphans == cronce.OrphansLeave }
 
-// start starts the command. Its handle is a pidfd; Linux before 5.3 has none.
-func start(c Command, out *streams) (pid int, handle *os.File, err error) {
+// start starts the command.
+func start(c Command, out *streams) (pid int, err error) {
 	if c.Lock != nil {
 		// A copy that is inherited: F_DUPFD leaves close-on-exec off. No other
 		// child of this process can catch it, for there is none.
 		fd, _, errno := syscall.Syscall(syscall.SYS_FCNTL, c.Lock.Fd(), syscall.F_DUPFD, lockFD())
 		if errno != 0 {
-			return 0, nil, fmt.Errorf("its copy of the job's lock: %w", errno)
+			return 0, fmt.Errorf("its copy of the job's lock: %w", errno)
 		}
 		defer syscall.Close(int(fd))
 	}
-	pidfd := -1
 	attr := &syscall.ProcAttr{
 		Dir: c.Dir, Env: lastOfEach(c.Env),
-		Files: []uintptr{out.child[0].Fd(), out.child[1].Fd(), out.child[2].Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: !c.Terminal, PidFD: &pidfd},
+		Files: []uintptr{uintptr(out.child[0]), uintptr(out.child[1]), uintptr(out.child[2])},
+		Sys:   &syscall.SysProcAttr{Setpgid: !c.Terminal},
 	}
 	pid, err = syscall.ForkExec(c.Path, c.Args, attr)
 	if err == syscall.ENOEXEC && len(c.Args) > 0 && isText(c.Path) {
@@ -117,11 +123,7 @@ func start(c Command, out *streams) (pid int, handle *os.File, err error) {
 		pid, err = syscall.ForkExec("/bin/sh", append([]string{"/bin/sh", "--", c.Path}, c.Args[1:]...), attr)
 	}
 	out.started()
-	if pidfd >= 0 {
-		syscall.SetNonblock(pidfd, true) // so that os.NewFile lets the poller have it
-		handle = os.NewFile(uintptr(pidfd), "pidfd")
-	}
-	return pid, handle, err
+	return pid, err
 }
 
 // lockFD is the descriptor number for the lock: LockFD, or the highest that a
@@ -136,9 +138,11 @@ func lockFD() uintptr {
 
 // guarded is a command that was started.
 type guarded struct {
-	c      Command
-	pid    int
-	handle *os.File // of the command; may be nil
+	c       Command
+	signals *Signals
+	out     *streams
+	pid     int
+	began   time.Duration // on SinceBoot
 
 	ending bool // all of it is being ended
 	ended  bool // the command itself
@@ -148,42 +152,22 @@ type guarded struct {
 	forwarded syscall.Signal // the last one that was passed on
 }
 
-// ends is closed when the command has ended and, once it has, when the next of
-// what it left behind has. SIGCHLD would tell it too, but to ask package
-// os/signal for that takes longer than to start a process.
-func (g *guarded) ends() <-chan struct{} {
-	wait := waitForAny
-	if !g.ended {
-		wait = g.waitForCommand
+// wait waits for a signal, an end and output, all in one place and by no other
+// goroutine: every switch between threads takes time from a short run. What is
+// there to be passed on gets a goroutine, as whoever reads it may not.
+func (g *guarded) wait(limit time.Duration) {
+	fds := append(make([]pollFD, 0, 3), pollFD{fd: int32(g.signals.read), events: pollIn})
+	for _, src := range g.out.sources {
+		fds = append(fds, pollFD{fd: int32(src.fd), events: pollIn})
 	}
-	ended := make(chan struct{})
-	go func() { defer close(ended); wait() }()
-	return ended
-}
-
-// waitForCommand returns when the command has ended. It takes no thread of its
-// own, where the kernel can do that.
-func (g *guarded) waitForCommand() {
-	conn, err := g.handle.SyscallConn()
-	if err == nil {
-		polled := false
-		err = conn.Read(func(uintptr) bool { was := polled; polled = true; return was })
-	}
-	if err != nil {
-		waitID(oneChild, g.pid)
-	}
-}
-
-func waitForAny() { waitID(anyChild, 0) }
-
-// P_ALL and P_PID of waitid(2).
-const anyChild, oneChild = 0, 1
-
-// waitID returns when a child has ended, which is then still to be collected.
-func waitID(which, pid int) {
-	errno := syscall.EINTR
-	for errno == syscall.EINTR {
-		_, _, errno = syscall.Syscall6(syscall.SYS_WAITID, uintptr(which), uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+	poll(fds, limit)
+	for i, src := range g.out.sources {
+		switch got := fds[1+i].revents; {
+		case got&pollIn != 0:
+			g.out.begin(src)
+		case got != 0:
+			src.close()
+		}
 	}
 }
 
@@ -217,11 +201,8 @@ func (g *guarded) watch(ctx context.Context) cronce.Result {
 		why      cronce.Result // why we ended it, if we did
 		kill     time.Duration // when KILL is due, on SinceBoot
 		orphaned bool          // the command has ended and what it left goes on
-		done     = ctx.Done()
-		ends     = g.ends()
-		look     = time.NewTimer(0)
+		lasts    = g.c.Lasts
 	)
-	defer look.Stop()
 	end := func(outcome cronce.Outcome, message string) {
 		if !g.ending {
 			g.ending, kill = true, SinceBoot()+g.c.Grace
@@ -232,6 +213,12 @@ func (g *guarded) watch(ctx context.Context) cronce.Result {
 	for {
 		now := SinceBoot()
 		wait := lookEvery
+		if lasts != nil && now >= g.began+Short {
+			lasts()
+			lasts = nil
+		} else if lasts != nil {
+			wait = g.began + Short - now
+		}
 		if g.c.Timeout > 0 && !g.ending {
 			if now >= g.c.Began+g.c.Timeout {
 				end(cronce.TimedOut, g.c.timedOut())
@@ -245,19 +232,14 @@ func (g *guarded) watch(ctx context.Context) cronce.Result {
 				wait = killEvery
 			}
 		}
-		look.Reset(max(wait, 0))
-		select {
-		case <-look.C:
-			g.reap() // what has left the command, and ended before it
-		case <-done:
-			done = nil
+		g.wait(max(wait, 0))
+		for sig := g.signals.Next(); sig != 0; sig = g.signals.Next() {
+			g.forwarded = sig
+			g.forward(sig)
+		}
+		g.reap() // also what has left the command, and ended before it
+		if ctx.Err() != nil {
 			end(cronce.Cancelled, context.Cause(ctx).Error())
-		case sig := <-g.c.Signals:
-			g.forwarded = sig.(syscall.Signal)
-			g.forward(g.forwarded)
-		case <-ends:
-			g.reap()
-			ends = nil
 		}
 		switch {
 		case g.alone, g.ended && g.c.Orphans == cronce.OrphansLeave:
@@ -271,9 +253,6 @@ func (g *guarded) watch(ctx context.Context) cronce.Result {
 				end("", "")
 			}
 		}
-		if ends == nil {
-			ends = g.ends()
-		}
 	}
 }
 
@@ -283,51 +262,58 @@ func (c Command) timedOut() string { return fmt.Sprintf("longer than its timeout
 // deliver waits until all that the command printed has been passed on. Whoever
 // reads it may have stopped doing so: what would have ended the command ends
 // this too, a grace later, and then it is the run's end.
-func (g *guarded) deliver(ctx context.Context, out *streams, r *cronce.Result) {
-	passed := make(chan struct{})
-	go func() { defer close(passed); out.drain() }()
-	limit := time.NewTimer(g.c.Grace)
-	defer limit.Stop()
-	var why cronce.Result // why it is not waited for, once there is a reason
+func (g *guarded) deliver(ctx context.Context, r *cronce.Result) {
+	var passed atomic.Bool
+	if g.out.finish() {
+		go func() {
+			g.out.copying.Wait()
+			passed.Store(true)
+			g.signals.ring()
+		}()
+	} else {
+		passed.Store(true)
+	}
+	var (
+		why   cronce.Result // why it is not waited for, once there is a reason
+		limit time.Duration // until when, on SinceBoot; 0: for ever
+		grace = func() time.Duration { return SinceBoot() + g.c.Grace }
+	)
 	switch {
 	case r.Outcome == cronce.TimedOut, r.Outcome == cronce.Cancelled:
-		why = *r
+		why, limit = *r, grace()
 	case g.forwarded != 0 && g.forwarded != syscall.SIGHUP: // which often means something else
-		why = interrupted(g.forwarded)
+		why, limit = interrupted(g.forwarded), grace()
 	case g.c.Timeout > 0:
-		limit.Reset(max(g.c.Began+g.c.Timeout-SinceBoot(), 0))
-	default:
-		limit.Stop()
+		limit = g.c.Began + g.c.Timeout
 	}
-	done := ctx.Done()
-	for {
-		select {
-		case <-passed:
-			if err := out.lost(); err != nil && r.Outcome == cronce.Succeeded {
-				r.Outcome, r.ExitCode, r.Message = cronce.Failed, OutputLost, err.Error()
-			} else if err != nil {
-				r.Message += "; " + err.Error()
-			}
-			return
-		case <-done:
-			done = nil
-			why = cronce.Result{Outcome: cronce.Cancelled, Message: context.Cause(ctx).Error()}
-			limit.Reset(g.c.Grace)
-		case sig := <-g.c.Signals:
-			why = interrupted(sig.(syscall.Signal))
-			limit.Reset(g.c.Grace)
-		case <-limit.C:
-			if why.Outcome == "" {
-				why = cronce.Result{Outcome: cronce.TimedOut, Message: g.c.timedOut()}
-				limit.Reset(g.c.Grace)
-				continue
-			}
+	done := false
+	for !passed.Load() {
+		wait := lookEvery
+		if limit > 0 {
+			wait = min(wait, max(limit-SinceBoot(), 0))
+		}
+		g.signals.poll(wait)
+		switch sig := g.signals.Next(); {
+		case sig != 0:
+			why, limit = interrupted(sig), grace()
+		case !done && ctx.Err() != nil:
+			done = true
+			why, limit = cronce.Result{Outcome: cronce.Cancelled, Message: context.Cause(ctx).Error()}, grace()
+		case limit == 0 || SinceBoot() < limit || passed.Load():
+		case why.Outcome == "":
+			why, limit = cronce.Result{Outcome: cronce.TimedOut, Message: g.c.timedOut()}, grace()
+		default:
 			r.Outcome, r.Message = why.Outcome, why.Message+": nobody reads its output"
 			if r.ExitCode == 0 {
 				r.ExitCode = why.ExitCode
 			}
 			return
 		}
+	}
+	if err := g.out.lost(); err != nil && r.Outcome == cronce.Succeeded {
+		r.Outcome, r.ExitCode, r.Message = cronce.Failed, OutputLost, err.Error()
+	} else if err != nil {
+		r.Message += "; " + err.Error()
 	}
 }
 
@@ -365,11 +351,7 @@ func (g *guarded) sent() (syscall.Signal, bool) {
 	case ofTerminal:
 		return died, true
 	case g.c.Terminal, died == syscall.SIGTERM, died == syscall.SIGINT, died == syscall.SIGHUP, died == syscall.SIGQUIT:
-		select {
-		case sig := <-g.c.Signals:
-			g.forwarded = sig.(syscall.Signal)
-		case <-time.After(100 * time.Millisecond):
-		}
+		g.forwarded = g.signals.Wait(context.Background(), 100*time.Millisecond)
 	}
 	return g.forwarded, g.forwarded != 0
 }

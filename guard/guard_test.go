@@ -18,7 +18,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/cronce/cronce"
 )
@@ -51,12 +50,12 @@ func TestMain(m *testing.M) {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGUSR1)
 	go func() { <-stop; cancel(errors.New("enough")) }()
-	forward := make(chan os.Signal, 8)
-	signal.Notify(forward, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	if _, err := Catch(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT); err != nil {
+		panic(err)
+	}
 	c := Command{
 		Path: s.Path, Args: s.Args, Env: os.Environ(), Dir: s.Dir, Input: s.Input,
 		Stdout: os.Stdout, Stderr: os.Stderr, Timeout: s.Timeout, Grace: s.Grace, Orphans: s.Orphans,
-		Signals:  forward,
 		Orphaned: func(cronce.Result) { fmt.Println("orphaned") },
 	}
 	report := os.NewFile(3, "report")
@@ -190,18 +189,9 @@ func awaitEnd(t *testing.T, pid int) {
 	if errno != 0 {
 		t.Fatal(errno)
 	}
-	poll := struct {
-		fd      int32
-		events  int16
-		revents int16
-	}{int32(fd), 1, 0}
-	for {
-		_, _, errno := syscall.Syscall(syscall.SYS_POLL, uintptr(unsafe.Pointer(&poll)), 1, ^uintptr(0))
-		if errno == syscall.EINTR {
-			continue
-		}
-		syscall.Close(int(fd))
-		return
+	defer syscall.Close(int(fd))
+	for ended := []pollFD{{fd: int32(fd), events: pollIn}}; ended[0].revents == 0; {
+		poll(ended, -1)
 	}
 }
 
@@ -468,6 +458,39 @@ func TestRun_GuardKilled(t *testing.T) {
 	awaitEnd(t, child)
 	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		t.Errorf("the command has ended and its lock is held: %v", err)
+	}
+}
+
+// Signals come in the order in which they were sent, also those that came
+// before anybody waited, and who waits is told when there is no more need to.
+func TestSignals(t *testing.T) {
+	s, err := Catch(syscall.SIGUSR2, syscall.SIGWINCH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, sig := range []syscall.Signal{syscall.SIGWINCH, syscall.SIGUSR2, syscall.SIGWINCH} {
+		if err := syscall.Kill(os.Getpid(), sig); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Wait(ctx, time.Minute); got != sig {
+			t.Errorf("got %s, want %s", SignalName(got), SignalName(sig))
+		}
+	}
+	syscall.Kill(os.Getpid(), syscall.SIGUSR2)
+	got := syscall.Signal(0)
+	for ; got == 0; got = s.Next() {
+		s.poll(time.Minute)
+	}
+	if got != syscall.SIGUSR2 {
+		t.Errorf("got %s before anybody waited, want SIGUSR2", SignalName(got))
+	}
+	if got := s.Wait(ctx, time.Millisecond); got != 0 {
+		t.Errorf("got %s, and none was sent", SignalName(got))
+	}
+	go cancel()
+	if got := s.Wait(ctx, -1); got != 0 {
+		t.Errorf("got %s, and none was sent", SignalName(got))
 	}
 }
 

@@ -119,7 +119,7 @@ func isText(path string) bool {
 	return (err == nil || err == io.EOF) && bytes.IndexByte(head[:n], 0) < 0
 }
 
-var signalNames = map[syscall.Signal]string{
+var signalNames = [...]string{
 	syscall.SIGABRT: "SIGABRT", syscall.SIGALRM: "SIGALRM", syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE",
 	syscall.SIGHUP: "SIGHUP", syscall.SIGILL: "SIGILL", syscall.SIGINT: "SIGINT", syscall.SIGKILL: "SIGKILL",
 	syscall.SIGPIPE: "SIGPIPE", syscall.SIGQUIT: "SIGQUIT", syscall.SIGSEGV: "SIGSEGV", syscall.SIGSYS: "SIGSYS",
@@ -129,8 +129,8 @@ var signalNames = map[syscall.Signal]string{
 
 // SignalName is the signal's name, as SIGTERM.
 func SignalName(s syscall.Signal) string {
-	if name, ok := signalNames[s]; ok {
-		return name
+	if 0 <= s && int(s) < len(signalNames) && signalNames[s] != "" {
+		return signalNames[s]
 	}
 	return fmt.Sprintf("signal %d", int(s))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"sync"
 	"syscall"
 	"time"
@@ -15,9 +16,9 @@ const TailBytes = 64 << 10
 
 // streams are a command's standard streams and our ends of them.
 type streams struct {
-	child   [3]*os.File // what the command gets
-	ours    []*os.File  // its ends to close once the command has them
-	feed    *os.File    // our end of its input
+	child   [3]int // what the command gets
+	ours    []int  // its ends to close once the command has them
+	feed    *os.File
 	sources []*source
 	tail    tail
 	copying sync.WaitGroup
@@ -29,20 +30,26 @@ type streams struct {
 
 // source is our end of one stream of output, and where it goes.
 type source struct {
-	from *os.File
+	fd   int      // -1: closed, or passed on by now
+	from *os.File // the same, once it is passed on
 	to   *os.File
 }
 
 // newStreams opens what the command will read and write.
-func newStreams(c Command) (*streams, error) {
-	s := &streams{child: [3]*os.File{c.Stdin, c.Stdout, c.Stderr}}
+func newStreams(c Command) (s *streams, err error) {
+	s = &streams{}
+	for i, f := range []*os.File{c.Stdin, c.Stdout, c.Stderr} {
+		s.child[i] = -1
+		if f != nil {
+			s.child[i] = int(f.Fd())
+		}
+	}
 	if c.Stdin == nil && c.Input != "" {
-		r, w, err := pipe(1)
-		if err != nil {
+		feed := 0
+		if s.child[0], feed, err = s.pipe(1); err != nil {
 			return nil, fmt.Errorf("a pipe for the command's input: %w", err)
 		}
-		s.child[0], s.feed = r, w
-		s.ours = append(s.ours, r)
+		s.feed = os.NewFile(uintptr(feed), "input")
 	}
 	if !c.direct() {
 		for i, to := range []*os.File{c.Stdout, c.Stderr} {
@@ -50,22 +57,20 @@ func newStreams(c Command) (*streams, error) {
 				s.child[2] = s.child[1] // one pipe keeps the order
 				break
 			}
-			r, w, err := pipe(0)
-			if err != nil {
+			src := &source{to: to}
+			if s.child[1+i], src.fd, err = s.pipe(0); err != nil {
 				return nil, fmt.Errorf("a pipe for the command's output: %w", err)
 			}
-			s.child[1+i] = w
-			s.ours = append(s.ours, w)
-			s.sources = append(s.sources, &source{r, to})
+			s.sources = append(s.sources, src)
 		}
 	}
-	for i, f := range s.child {
-		if f != nil {
+	for i, fd := range s.child {
+		if fd >= 0 {
 			continue
 		}
-		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		null, err := syscall.Open(os.DevNull, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 		if err != nil {
-			return nil, fmt.Errorf("no stream %d for the command: %w", i, err)
+			return nil, fmt.Errorf("no stream %d for the command: %w", i, &os.PathError{Op: "open", Path: os.DevNull, Err: err})
 		}
 		s.child[i] = null
 		s.ours = append(s.ours, null)
@@ -73,20 +78,15 @@ func newStreams(c Command) (*streams, error) {
 	return s, nil
 }
 
-// pipe returns a pipe of which that end is ours. os.Pipe hands both to the
-// network poller, which takes time; the command gets its end as it is anyway.
-func pipe(ours int) (r, w *os.File, err error) {
+// pipe makes a pipe of which that end is ours, and does not block.
+func (s *streams) pipe(end int) (theirs, ours int, err error) {
 	var fd [2]int
 	if err := syscall.Pipe2(fd[:], syscall.O_CLOEXEC); err != nil {
-		return nil, nil, os.NewSyscallError("pipe2", err)
+		return -1, -1, os.NewSyscallError("pipe2", err)
 	}
-	// os.NewFile lets the poller have what does not block.
-	if err := syscall.SetNonblock(fd[ours], true); err != nil {
-		syscall.Close(fd[0])
-		syscall.Close(fd[1])
-		return nil, nil, os.NewSyscallError("fcntl", err)
-	}
-	return os.NewFile(uintptr(fd[0]), "|0"), os.NewFile(uintptr(fd[1]), "|1"), nil
+	theirs, ours = fd[1-end], fd[end]
+	s.ours = append(s.ours, theirs)
+	return theirs, ours, syscall.SetNonblock(ours, true)
 }
 
 // sameFile reports whether two streams go to one place.
@@ -104,13 +104,13 @@ func sameFile(a, b *os.File) bool {
 
 // started closes what only the command needs.
 func (s *streams) started() {
-	for _, f := range s.ours {
-		f.Close()
+	for _, fd := range s.ours {
+		syscall.Close(fd)
 	}
 }
 
-// copy begins to pass input and output on.
-func (s *streams) copy(input string) {
+// give begins to write the command's input.
+func (s *streams) give(input string) {
 	if s.feed != nil {
 		// Not waited for: a command need not read its input.
 		go func() {
@@ -118,15 +118,28 @@ func (s *streams) copy(input string) {
 			s.feed.Close()
 		}()
 	}
-	for _, src := range s.sources {
-		s.copying.Go(func() { s.pass(src) })
-	}
+}
+
+// begin begins to pass a stream on, as there is something in it. Most commands
+// of a crontab print nothing, and need not wait for a goroutine.
+func (s *streams) begin(src *source) {
+	// A reader of our output that goes away must not end us.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	src.from = os.NewFile(uintptr(src.fd), "output") // which lets the poller have it, as it does not block
+	src.fd = -1
+	s.copying.Go(func() { s.pass(src) })
+}
+
+// close closes a stream in which there was nothing.
+func (src *source) close() {
+	syscall.Close(src.fd)
+	src.fd = -1
 }
 
 // maxPiece is how much output is passed on at once.
 const maxPiece = 32 << 10
 
-// pass copies one stream until its end, or until drain says that nobody is
+// pass copies one stream until its end, or until finish says that nobody is
 // left to write to it.
 func (s *streams) pass(src *source) {
 	defer src.from.Close()
@@ -200,22 +213,34 @@ func (s *streams) lost() error {
 // abandon closes our ends when there is no command.
 func (s *streams) abandon() {
 	for _, src := range s.sources {
-		src.from.Close()
+		src.close()
 	}
 	if s.feed != nil {
 		s.feed.Close()
 	}
 }
 
-// drain passes on what is still in the pipes, and closes them.
-func (s *streams) drain() {
+// finish lets what is still in the pipes be passed on, and closes them. It
+// reports whether there is something to wait for.
+func (s *streams) finish() bool {
+	busy := false
 	for _, src := range s.sources {
-		src.from.SetReadDeadline(time.Now())
+		if left := []pollFD{{fd: int32(src.fd), events: pollIn}}; src.fd >= 0 {
+			if poll(left, 0); left[0].revents&pollIn != 0 {
+				s.begin(src)
+			} else {
+				src.close()
+			}
+		}
+		if src.from != nil {
+			src.from.SetReadDeadline(time.Now())
+			busy = true
+		}
 	}
-	s.copying.Wait()
 	if s.feed != nil {
 		s.feed.Close()
 	}
+	return busy
 }
 
 // tail keeps the last TailBytes of what is added.

@@ -70,7 +70,11 @@ func guardTask(ctx context.Context) error {
 			Input: string(task.Input), Stdout: out, Stderr: out,
 		},
 	}
-	r, err := w.underLease(ctx, store, l, catch())
+	signals, err := guard.Catch(forwarded...)
+	if err != nil {
+		return handover.Tell(report, cronce.Result{}, err)
+	}
+	r, err := w.underLease(ctx, store, l, signals)
 	err = handover.Tell(report, r, err)
 	rest()
 	return err

@@ -42,7 +42,11 @@ type invocation struct {
 
 // runJob is `cronce run`: it returns the exit code.
 func runJob(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	caught := catching()
+	// Before anything is decided: after that, a signal must not end us unheard.
+	signals, err := guard.Catch(forwarded...)
+	if err != nil {
+		return cli.Fail(stderr, err)
+	}
 	in, err := readRun(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return cli.Fail(stderr, help([]string{"run"}, stdout))
@@ -53,7 +57,7 @@ func runJob(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if in.dryRun {
 		return cli.Fail(stderr, in.explain(ctx, claim, stdout))
 	}
-	s := in.decideAndRun(ctx, claim, caught, stderr)
+	s := in.decideAndRun(ctx, claim, signals, stderr)
 	if in.statusFile != "" {
 		if err := writeStatus(in.statusFile, s); err != nil {
 			var path *fs.PathError
@@ -103,14 +107,13 @@ func dueTick(s *schedule.Schedule, now time.Time) time.Time {
 }
 
 // decideAndRun takes the job through a claim and, if it is won, its run.
-func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, caught <-chan (<-chan os.Signal), stderr io.Writer) report {
+func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, signals *guard.Signals, stderr io.Writer) report {
 	say := newSay(stderr, in.format, in.level).With("job", c.Job)
 	refuse := func(err error) report {
 		say.Error(strings.TrimPrefix(err.Error(), fmt.Sprintf("job %q: ", c.Job))) // the line begins with it
 		return report{Job: c.Job, Decision: "none", Error: err.Error(), Exit: cli.Code(err)}
 	}
 	store, err := localstore.Open(localstore.Options{Dir: in.store})
-	signals := <-caught
 	if err != nil {
 		return refuse(err)
 	}
@@ -200,7 +203,7 @@ func (in *invocation) ended(l cronce.Lease, r cronce.Result, err error, say *slo
 }
 
 // decide waits for the decision, or for a signal that ends the waiting.
-func (in *invocation) decide(ctx context.Context, store *cronce.Store, c cronce.Claim, signals <-chan os.Signal, say *slog.Logger) (l cronce.Lease, got syscall.Signal, err error) {
+func (in *invocation) decide(ctx context.Context, store *cronce.Store, c cronce.Claim, signals *guard.Signals, say *slog.Logger) (l cronce.Lease, got syscall.Signal, err error) {
 	l, err = store.Claim(ctx, c)
 	var held *cronce.HeldError
 	var skew *cronce.SkewError
@@ -209,25 +212,19 @@ func (in *invocation) decide(ctx context.Context, store *cronce.Store, c cronce.
 		in.tellWait(c, held, say)
 	}
 	if held != nil || errors.As(err, &skew) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		decided := make(chan struct{})
+		ctx, decided := context.WithCancel(ctx)
+		done := make(chan struct{})
 		go func() {
-			defer close(decided)
+			defer close(done)
 			l, err = store.Decide(ctx, c)
+			decided()
 		}()
-		select {
-		case <-decided:
-		case sig := <-signals:
-			got = sig.(syscall.Signal)
-			cancel()
-			<-decided
-		}
+		got = signals.Wait(ctx, -1)
+		decided()
+		<-done
 	}
-	select {
-	case sig := <-signals:
-		got = sig.(syscall.Signal)
-	default:
+	if sig := signals.Next(); sig != 0 {
+		got = sig
 	}
 	return l, got, err
 }

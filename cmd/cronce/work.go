@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 )
 
 // forwarded are the signals that a guard passes on to its command.
-var forwarded = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
+var forwarded = []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
 
 // work is a command with the policies of its job.
 type work struct {
@@ -29,23 +30,41 @@ type work struct {
 
 // underLease guards the command while it holds the lease, tries it again
 // where the job asks for that, and finishes the lease.
-func (w work) underLease(ctx context.Context, store *cronce.Store, l cronce.Lease, signals <-chan os.Signal) (cronce.Result, error) {
-	w.command.Lock, w.command.Signals = l.Lock, signals
+func (w work) underLease(ctx context.Context, store *cronce.Store, l cronce.Lease, signals *guard.Signals) (cronce.Result, error) {
+	w.command.Lock = l.Lock
 	w.command.Timeout, w.command.Grace, w.command.Orphans = w.job.Timeout, w.job.Grace, w.job.Orphans
 	l.FreeLock = w.job.Orphans == cronce.OrphansLeave
-	if w.warning > 0 {
-		warn := time.AfterFunc(w.warning, func() {
-			w.say.Warn(fmt.Sprintf("it has been running for %s: another tick may come before it ends", w.warning), "job", l.Run.Job, "run", l.Run.ID)
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var kept sync.WaitGroup
+	began := guard.SinceBoot()
+	// What looks after a run takes longer to begin than a short one to end.
+	w.command.Lasts = sync.OnceFunc(func() {
+		kept.Go(func() {
+			if err := store.Keep(work, l); err != nil {
+				cancel(err)
+			}
 		})
-		defer warn.Stop()
+		if w.warning > 0 {
+			warn := time.AfterFunc(began+w.warning-guard.SinceBoot(), func() {
+				w.say.Warn(fmt.Sprintf("it has been running for %s: another tick may come before it ends", w.warning), "job", l.Run.Job, "run", l.Run.ID)
+			})
+			context.AfterFunc(work, func() { warn.Stop() })
+		}
+	})
+	if w.warning > 0 && w.warning < guard.Short {
+		w.command.Lasts()
 	}
-	return store.Hold(ctx, l, 0, func(ctx context.Context) cronce.Result { return w.tries(ctx, store, l, signals) })
+	r := w.tries(work, store, l, signals)
+	cancel(nil)
+	kept.Wait()
+	return r, store.Finish(context.WithoutCancel(ctx), l, r)
 }
 
 // tries runs the command until it does not fail, or has failed often enough.
 // The timeout is that of all attempts together: it keeps the run out of the
 // next tick.
-func (w work) tries(ctx context.Context, store *cronce.Store, l cronce.Lease, signals <-chan os.Signal) cronce.Result {
+func (w work) tries(ctx context.Context, store *cronce.Store, l cronce.Lease, signals *guard.Signals) cronce.Result {
 	delay := w.job.RetryDelay
 	if delay == 0 {
 		delay = cronce.DefaultRetryDelay
@@ -81,17 +100,16 @@ func (w work) tries(ctx context.Context, store *cronce.Store, l cronce.Lease, si
 			return r
 		}
 		w.say.Warn(fmt.Sprintf("attempt %d of %d failed (%s): the next one is in %s", n, w.job.Retries+1, r.Message, delay), "job", l.Run.Job, "run", l.Run.ID)
-		timer := time.NewTimer(delay)
-		select {
-		case <-timer.C:
-			continue
-		case <-ctx.Done():
+		w.command.Lasts()
+		sig := signals.Wait(ctx, delay)
+		switch {
+		case sig != 0:
+			r.Message, r.ExitCode = "got "+guard.SignalName(sig), 128+int(sig)
+		case ctx.Err() != nil:
 			r.Message = context.Cause(ctx).Error()
-		case sig := <-signals:
-			r.Message = "got " + guard.SignalName(sig.(syscall.Signal))
-			r.ExitCode = 128 + int(sig.(syscall.Signal))
+		default:
+			continue
 		}
-		timer.Stop()
 		r.Outcome = cronce.Cancelled
 		return r
 	}
@@ -113,35 +131,22 @@ func asked(ctx context.Context, store *cronce.Store, l cronce.Lease, r cronce.Re
 	return nil
 }
 
-// catching begins to catch, and hands the signals over once it has: package
-// os/signal asks a thread of its own for each of them, and that takes time.
-func catching() <-chan (<-chan os.Signal) {
-	caught := make(chan (<-chan os.Signal), 1)
-	go func() { caught <- catch() }()
-	return caught
-}
-
-// catch hands over the signals that are passed on. One that is ignored, as HUP
-// under nohup(1), stays so, here and in the command. And a reader of our output
-// that goes away does not end us.
-func catch() <-chan os.Signal {
-	signals := make(chan os.Signal, 8)
-	for _, s := range forwarded {
-		if !signal.Ignored(s) {
-			signal.Notify(signals, s)
-		}
-	}
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return signals
-}
-
 // newSay returns what a guard says in its own name: text as people read it in
 // cron's mail, or JSON.
 func newSay(w io.Writer, format string, level slog.Level) *slog.Logger {
+	w = bearing{w}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	}
 	return slog.New(&textHandler{w: w, level: level})
+}
+
+// bearing writes without dying of a reader that goes away.
+type bearing struct{ to io.Writer }
+
+func (b bearing) Write(p []byte) (int, error) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return b.to.Write(p)
 }
 
 // textHandler writes "cronce: job: message". What else a record has is in the
