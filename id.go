@@ -1,7 +1,6 @@
 package cronce
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
 	"time"
@@ -11,7 +10,7 @@ import (
 // the host's time in milliseconds, the rest is random.
 func NewRunID() string {
 	var b [16]byte
-	rand.Read(b[:])
+	random(b[:])
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(time.Now().UnixMilli()))
 	copy(b[:6], ms[2:])
