@@ -21,7 +21,7 @@ import (
 // decides: a store that hangs must not keep the work from being done.
 const recordPatience = time.Second
 
-var errNoAnswer = fmt.Errorf("the store does not answer within %s", recordPatience)
+var errNoAnswer = errors.New("the store does not answer within " + recordPatience.String())
 
 // flockRecord is a run under a lock file, as far as the store has it.
 type flockRecord struct {

@@ -191,21 +191,28 @@ func (j journal) readMore(st *state) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	recs, size, err := j.parse(path, b, !st.begun)
-	if err != nil && j.lenient && (st.begun || len(recs) > 0) {
+	other := "" // whose journal it is instead
+	size, err := readLines(b, !st.begun, func(r *record) {
+		switch {
+		case other != "":
+			return
+		case !st.begun && j.job == "":
+			st.job = r.Job
+		case !st.begun && r.Job != j.job:
+			other = r.Job
+			return
+		}
+		st.apply(r)
+	})
+	if err = j.explain(path, err); err != nil && j.lenient && st.begun {
 		st.damage, err = err, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if !st.begun && len(recs) > 0 && j.job == "" {
-		st.job = recs[0].Job
-	} else if !st.begun && len(recs) > 0 && recs[0].Job != j.job {
-		return false, &cronce.ConfigError{Store: j.store, What: fmt.Sprintf("%s is the journal of job %q, not of %q", path, recs[0].Job, j.job),
+	if other != "" {
+		return false, &cronce.ConfigError{Store: j.store, What: fmt.Sprintf("%s is the journal of job %q, not of %q", path, other, j.job),
 			Cure: "move that folder away"}
-	}
-	for i := range recs {
-		st.apply(&recs[i])
 	}
 	st.size += size
 	return true, nil
@@ -226,14 +233,19 @@ func (j journal) records(segment int) ([]record, error) {
 // parse is parseLines with errors for people; what can be read comes with them.
 func (j journal) parse(path string, b []byte, whole bool) (recs []record, size int64, err error) {
 	recs, size, err = parseLines(b, whole)
+	return recs, size, j.explain(path, err)
+}
+
+// explain makes an error of readLines one for people.
+func (j journal) explain(path string, err error) error {
 	switch {
 	case err == nil:
-		return recs, size, nil
+		return nil
 	case errors.Is(err, errDamaged):
-		return recs, size, &cronce.ConfigError{Store: j.store, What: path + " is " + err.Error(),
+		return &cronce.ConfigError{Store: j.store, What: path + " is " + err.Error(),
 			Cure: "that line may have been a decision: look at it, then mend or delete it"}
 	}
-	return nil, 0, &cronce.ConfigError{Store: j.store, What: path + ": " + err.Error(),
+	return &cronce.ConfigError{Store: j.store, What: path + ": " + err.Error(),
 		Cure: "use the cronce that wrote it, or a newer one"}
 }
 

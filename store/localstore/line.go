@@ -198,16 +198,37 @@ func (l *line) expect(s string) {
 // key writes the name of a field that is set, or tells whether the field comes
 // next.
 func (l *line) key(name string, set bool) bool {
-	if l.writing && !set {
+	if !l.writing {
+		return l.reads(name)
+	}
+	if !set {
 		return false
 	}
-	before := l.in
-	if (!l.more || l.literal(`,`)) && l.literal(`"`) && l.literal(name) && l.literal(`":`) {
-		l.more = true
-		return true
+	if l.more {
+		l.out = append(l.out, ',')
 	}
-	l.in = before
-	return false
+	l.more = true
+	l.out = append(append(append(l.out, '"'), name...), `":`...)
+	return true
+}
+
+// reads tells whether that field comes next, and goes on behind its name. Most
+// fields of a record are not in a line: so this is quick to say no.
+func (l *line) reads(name string) bool {
+	at := 1
+	if l.more {
+		at = 2
+	}
+	end := at + len(name)
+	if len(l.in) < end+2 || l.in[at] != name[0] || l.in[at:end] != name {
+		return false
+	}
+	if l.in[at-1] != '"' || l.in[end] != '"' || l.in[end+1] != ':' || l.more && l.in[0] != ',' {
+		return false
+	}
+	l.more = true
+	l.in = l.in[end+2:]
+	return true
 }
 
 // object writes or reads an object with those fields.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // procID names a process for ever, as a pid alone does not: pids are used
@@ -28,24 +29,41 @@ var self = sync.OnceValue(func() procID {
 })
 
 func bootID() string {
-	b, _ := readFile("/proc/sys/kernel/random/boot_id")
-	return string(bytes.TrimSpace(b))
+	var buf [64]byte
+	return string(bytes.TrimSpace(readProc("/proc/sys/kernel/random/boot_id", buf[:])))
 }
 
 // startTime is when the process started; !ok: there is none, or only its
 // remains.
 func startTime(pid int) (ticks uint64, ok bool) {
-	b, err := readFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, false
-	}
+	var buf [1024]byte
+	b := readProc("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
 	// The name, in parentheses, may have spaces and parentheses itself.
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
+	_, rest, _ := cutLast(string(b), ") ")
+	if rest == "" || rest[0] == 'Z' || rest[0] == 'X' {
 		return 0, false
 	}
-	ticks, err = strconv.ParseUint(f[19], 10, 64)
+	for range 19 { // to the 22nd field; the state is the 3rd
+		_, rest, _ = strings.Cut(rest, " ")
+	}
+	field, _, _ := strings.Cut(rest, " ")
+	ticks, err := strconv.ParseUint(field, 10, 64)
 	return ticks, err == nil
+}
+
+// readProc reads what is short in /proc; of what cannot be read, nothing.
+func readProc(path string, buf []byte) []byte {
+	fd, err := open(path, syscall.O_RDONLY)
+	if err != nil {
+		return nil
+	}
+	defer syscall.Close(fd)
+	n := 0
+	err = retry(func() (err error) { n, err = syscall.Read(fd, buf); return err })
+	if err != nil {
+		return nil
+	}
+	return buf[:n]
 }
 
 // gone tells whether that process has certainly ended. A process in another

@@ -161,16 +161,24 @@ func (r record) decided() bool { return r.Event == evStart || r.Event == evSkip 
 // errDamaged is a journal that cannot be trusted any more.
 var errDamaged = errors.New("damaged")
 
-// parseLines reads the lines of a segment. size is how far they reach: what
-// comes after it is the rest of a write that never ended and was never
-// answered. A damaged line before the end is an error, as it may have been a
-// decision; the records that can be read come with it.
+// parseLines reads the records of a segment, see readLines.
+func parseLines(b []byte, whole bool) (recs []record, size int64, err error) {
+	recs = make([]record, 0, bytes.Count(b, []byte{'\n'}))
+	size, err = readLines(b, whole, func(r *record) { recs = append(recs, *r) })
+	return recs, size, err
+}
+
+// readLines reads the lines of a segment and hands each record on, in one place
+// in memory. size is how far they reach: what comes after it is the rest of a
+// write that never ended and was never answered. A damaged line before the end is
+// an error, as it may have been a decision; the records that can be read are
+// handed on all the same.
 //
 // whole: b is a segment from its first line on, not a continuation. A segment
 // without a complete first line has no records; its size is 0.
-func parseLines(b []byte, whole bool) (recs []record, size int64, err error) {
-	recs = make([]record, 0, bytes.Count(b, []byte{'\n'}))
-	torn := false
+func readLines(b []byte, whole bool, each func(*record)) (size int64, err error) {
+	var r record
+	torn, first := false, whole
 	for line := 1; len(b) > 0; line++ {
 		n := bytes.IndexByte(b, '\n') + 1
 		if n == 0 {
@@ -178,8 +186,6 @@ func parseLines(b []byte, whole bool) (recs []record, size int64, err error) {
 		}
 		text := bytes.TrimSpace(b[:n])
 		b = b[n:]
-		longer := recs[:len(recs)+1]
-		r := &longer[len(recs)]
 		switch {
 		case len(text) == 0:
 		case r.decode(text) != nil || r.Event == "":
@@ -189,21 +195,22 @@ func parseLines(b []byte, whole bool) (recs []record, size int64, err error) {
 			} else if err == nil {
 				err = fmt.Errorf("%w: line %d is not a record: %.80q", errDamaged, line, text)
 			}
-		case whole && len(recs) == 0 && (r.Event != evSegment || r.Snapshot == nil || r.Job == ""):
+		case first && (r.Event != evSegment || r.Snapshot == nil || r.Job == ""):
 			if err == nil {
 				err = fmt.Errorf("%w: line %d should be the head of the segment", errDamaged, line)
 			}
-		case whole && len(recs) == 0 && r.Format != formatNumber:
-			return nil, 0, fmt.Errorf("its format is %d, this program knows %d", r.Format, formatNumber)
+		case first && r.Format != formatNumber:
+			return 0, fmt.Errorf("its format is %d, this program knows %d", r.Format, formatNumber)
 		default:
-			recs = longer
+			first = false
+			each(&r)
 		}
 		if torn {
 			break
 		}
 		size += int64(n)
 	}
-	return recs, size, err
+	return size, err
 }
 
 // maxSpans is how many spans a snapshot has at most.
