@@ -19,8 +19,8 @@ import (
 var runs = flag.Int("runs", 300, "start each program in front of a command this often, and show medians")
 
 // BenchmarkInFrontOfTrue shows what cronce takes beside flock(1), and beside
-// the least that a Go program can take, in front of the shortest command there
-// is: the wall time, user and system time with the command's, and the peak of
+// the least that a Go program and a guard in Go can take, in front of the shortest
+// command there is: the wall time, user and system time with the command's, and the peak of
 // resident memory, also with a command that prints 100 MB.
 func BenchmarkInFrontOfTrue(b *testing.B) {
 	for _, name := range fronts {
@@ -50,13 +50,14 @@ type front struct {
 }
 
 const (
-	flock     = "flock"
-	bareGo    = "bare Go"
-	cronceRun = "cronce run"
+	flock      = "flock"
+	bareGo     = "bare Go"
+	leastGuard = "least guard"
+	cronceRun  = "cronce run"
 )
 
 // fronts in the order of turns.
-var fronts = []string{flock, bareGo, cronceRun}
+var fronts = []string{flock, bareGo, leastGuard, cronceRun}
 
 // measureFronts measures once a program, run after run in turn.
 var measureFronts = sync.OnceValues(func() (map[string]front, error) {
@@ -69,9 +70,10 @@ var measureFronts = sync.OnceValues(func() (map[string]front, error) {
 		return nil, err
 	}
 	lines := map[string][]string{
-		flock:     {"flock", "-n", filepath.Join(dir, "lock")},
-		bareGo:    {filepath.Join(dir, "floor"), filepath.Join(dir, "lock")},
-		cronceRun: {filepath.Join(dir, "cronce"), "run", "--store", filepath.Join(dir, "store"), "bench", "--"},
+		flock:      {"flock", "-n", filepath.Join(dir, "lock")},
+		bareGo:     {filepath.Join(dir, "floor"), filepath.Join(dir, "lock")},
+		leastGuard: {filepath.Join(dir, "floor"), "-guard", filepath.Join(dir, "journal")},
+		cronceRun:  {filepath.Join(dir, "cronce"), "run", "--store", filepath.Join(dir, "store"), "bench", "--"},
 	}
 	wall, cpu := map[string][]float64{}, map[string][]float64{}
 	for range *runs {

@@ -3,6 +3,7 @@
 //
 //	floor FILE PROGRAM [ARG …]
 //
+// With "-guard" before the file it does the least that a guard can do, see guard.go.
 // With "-peak" in place of the file it starts the program instead, and prints
 // the most memory that it had resident at once, in KiB. A process counts for
 // its child what it has itself when it forks, so only a small one can tell.
@@ -15,11 +16,14 @@ import (
 )
 
 func main() {
-	run := lockAndBecome
-	if os.Args[1] == "-peak" {
+	run, args := lockAndBecome, os.Args[1:]
+	switch args[0] {
+	case "-peak":
 		run = peak
+	case "-guard":
+		run, args = guard, args[1:]
 	}
-	if err := run(os.Args[1], os.Args[2:]); err != nil {
+	if err := run(args[0], args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "floor:", err)
 		os.Exit(1)
 	}

@@ -19,6 +19,7 @@ import (
 
 // encode writes the record as a line.
 func (r record) encode(b *bytes.Buffer) error {
+	b.Grow(512) // few lines are longer
 	l := &line{writing: true, out: b.AvailableBuffer()}
 	if r.element(l); !l.foreign {
 		b.Write(append(l.out, '\n'))

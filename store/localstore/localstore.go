@@ -134,7 +134,7 @@ func openDriver(o Options, h host) (*driver, error) {
 		d.keepBytes = DefaultKeepBytes
 	}
 	if !o.ReadOnly {
-		self() // read now, and not while others wait for a decide lock
+		go self() // read now, beside the rest, and not while others wait for a decide lock
 		if err := h.prepare(p); err != nil {
 			return nil, err
 		}
