@@ -21,6 +21,10 @@ import (
 // stands in this variable.
 const roleVar = "CRONCE_LOCALSTORE_TEST_ROLE"
 
+// beganVar tells those processes when the tests began, so that all mean the
+// same tick by a number.
+const beganVar = "CRONCE_LOCALSTORE_TEST_BEGAN"
+
 func TestMain(m *testing.M) {
 	role := roles[os.Getenv(roleVar)]
 	if role == nil {
@@ -52,7 +56,7 @@ type child struct {
 func start(t *testing.T, role string, args ...string) *child {
 	t.Helper()
 	c := &child{t: t, cmd: exec.Command(os.Args[0], args...)}
-	c.cmd.Env = append(os.Environ(), roleVar+"="+role)
+	c.cmd.Env = append(os.Environ(), roleVar+"="+role, beganVar+"="+began.Format(time.RFC3339))
 	c.cmd.Stderr = os.Stderr
 	var err error
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
@@ -231,7 +235,10 @@ func stopped(args []string) error {
 	if err != nil {
 		return err
 	}
-	syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	// To this very thread: of a signal for the process another one takes notice,
+	// and this one goes on meanwhile.
+	runtime.LockOSThread()
+	syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()), uintptr(syscall.SIGSTOP))
 	s.leave()
 	fmt.Println("left")
 	return nil
