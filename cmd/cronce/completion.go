@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cronce/cronce/internal/cli"
 )
@@ -93,20 +94,26 @@ func completion(ctx context.Context, args []string, stdout io.Writer) error {
 }
 
 var (
-	helpFlag    = regexp.MustCompile(`(?m)^ +(-.*)$`)
-	oneFlag     = regexp.MustCompile(`^(-{1,2}[A-Za-z][a-z-]*)(?: ([A-Za-z=|[\]]+))?(?:$|  |, |; )`)
-	usageLine   = regexp.MustCompile(`(?m)^(?:usage:|      ) cronce ([a-z]+) ([^\s]+)`)
-	usageFlag   = regexp.MustCompile(`\[(-[a-z-]+)(?: ([A-Za-z|]+))?`)
-	helpCommand = regexp.MustCompile(`(?m)^  cronce ([a-z]+)|, ([a-z]+) JOB`)
-	lowerWord   = regexp.MustCompile(`^[a-z-]+$`)
+	helpFlag    = pattern(`(?m)^ +(-.*)$`)
+	oneFlag     = pattern(`^(-{1,2}[A-Za-z][a-z-]*)(?: ([A-Za-z=|[\]]+))?(?:$|  |, |; )`)
+	usageLine   = pattern(`(?m)^(?:usage:|      ) cronce ([a-z]+) ([^\s]+)`)
+	usageFlag   = pattern(`\[(-[a-z-]+)(?: ([A-Za-z|]+))?`)
+	helpCommand = pattern(`(?m)^  cronce ([a-z]+)|, ([a-z]+) JOB`)
+	lowerWord   = pattern(`^[a-z-]+$`)
 )
+
+// pattern is compiled at its first use: this program is started for every job,
+// and six of them would take a tenth of a run in front of true.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // flags are the flags that a help text names, with what their values look like.
 func flags(text string) map[string]string {
 	found := map[string]string{}
-	for _, m := range helpFlag.FindAllStringSubmatch(text, -1) {
+	for _, m := range helpFlag().FindAllStringSubmatch(text, -1) {
 		for rest := m[1]; ; {
-			f := oneFlag.FindStringSubmatch(rest)
+			f := oneFlag().FindStringSubmatch(rest)
 			if f == nil {
 				break
 			}
@@ -114,7 +121,7 @@ func flags(text string) map[string]string {
 			rest = rest[len(f[0]):]
 		}
 	}
-	for _, m := range usageFlag.FindAllStringSubmatch(text, -1) {
+	for _, m := range usageFlag().FindAllStringSubmatch(text, -1) {
 		if _, ok := found[m[1]]; !ok || strings.Contains(m[2], "|") {
 			found[m[1]] = m[2]
 		}
@@ -131,7 +138,7 @@ func words(ctx context.Context, line []string) []string {
 	before, last := line[:len(line)-1], line[len(line)-1]
 	var found []string
 	if len(before) == 0 {
-		for _, m := range helpCommand.FindAllStringSubmatch(helpMain, -1) {
+		for _, m := range helpCommand().FindAllStringSubmatch(helpMain, -1) {
 			found = append(found, m[1]+m[2])
 		}
 		return starting(found, last)
@@ -152,7 +159,7 @@ func words(ctx context.Context, line []string) []string {
 	if strings.HasPrefix(last, "-") {
 		return starting(slices.Collect(maps.Keys(known)), last)
 	}
-	for _, m := range usageLine.FindAllStringSubmatch(text(), -1) {
+	for _, m := range usageLine().FindAllStringSubmatch(text(), -1) {
 		if m[1] == command {
 			found = append(found, arguments(ctx, text(), m[2], before)...)
 		}
@@ -189,7 +196,7 @@ func values(ctx context.Context, value string, before []string) []string {
 	var found []string
 	for _, v := range strings.Split(value, "|") {
 		v, _, _ = strings.Cut(v, "=")
-		if v = strings.TrimSuffix(v, "["); lowerWord.MatchString(v) {
+		if v = strings.TrimSuffix(v, "["); lowerWord().MatchString(v) {
 			found = append(found, v)
 		}
 	}
