@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/cronce/cronce/internal/cli"
 )
@@ -93,40 +91,97 @@ func completion(ctx context.Context, args []string, stdout io.Writer) error {
 	return err
 }
 
-var (
-	helpFlag    = pattern(`(?m)^ +(-.*)$`)
-	oneFlag     = pattern(`^(-{1,2}[A-Za-z][a-z-]*)(?: ([A-Za-z=|[\]]+))?(?:$|  |, |; )`)
-	usageLine   = pattern(`(?m)^(?:usage:|      ) cronce ([a-z]+) ([^\s]+)`)
-	usageFlag   = pattern(`\[(-[a-z-]+)(?: ([A-Za-z|]+))?`)
-	helpCommand = pattern(`(?m)^  cronce ([a-z]+)|, ([a-z]+) JOB`)
-	lowerWord   = pattern(`^[a-z-]+$`)
-)
-
-// pattern is compiled at its first use: this program is started for every job,
-// and six of them would take a tenth of a run in front of true.
-func pattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
+// The texts are read without package regexp: to link it would cost every job a
+// part of its start.
 
 // flags are the flags that a help text names, with what their values look like.
 func flags(text string) map[string]string {
 	found := map[string]string{}
-	for _, m := range helpFlag().FindAllStringSubmatch(text, -1) {
-		for rest := m[1]; ; {
-			f := oneFlag().FindStringSubmatch(rest)
-			if f == nil {
-				break
+	for line := range strings.Lines(text) {
+		// As in a list: "  -n, --name JOB  what it means".
+		rest := strings.TrimLeft(line, " ")
+		for ok := rest != line && strings.HasPrefix(rest, "-"); ok; {
+			var name, value string
+			if name, value, rest, ok = listedFlag(rest); ok {
+				found[name] = value
 			}
-			found[f[1]] = f[2]
-			rest = rest[len(f[0]):]
 		}
-	}
-	for _, m := range usageFlag().FindAllStringSubmatch(text, -1) {
-		if _, ok := found[m[1]]; !ok || strings.Contains(m[2], "|") {
-			found[m[1]] = m[2]
+		// As in a usage: "[--name JOB]".
+		for _, part := range strings.Split(line, "[-")[1:] {
+			name := "-" + prefix(part, isFlagByte)
+			value := ""
+			if after, ok := strings.CutPrefix(part[len(name)-1:], " "); ok {
+				value = prefix(after, func(b byte) bool { return isLetter(b) || b == '|' })
+			}
+			if _, ok := found[name]; !ok || strings.Contains(value, "|") {
+				found[name] = value
+			}
 		}
 	}
 	return found
+}
+
+// listedFlag takes a flag, and what its value looks like, from the front of a
+// line of a list. Behind it stands another flag, or two blanks, or nothing.
+func listedFlag(line string) (name, value, rest string, ok bool) {
+	dashes := prefix(line, func(b byte) bool { return b == '-' })
+	name = dashes + prefix(line[len(dashes):], func(b byte) bool { return isFlagByte(b) || isLetter(b) })
+	rest = line[len(name):]
+	if after, spaced := strings.CutPrefix(rest, " "); spaced {
+		value = prefix(after, func(b byte) bool { return isLetter(b) || strings.IndexByte("=|[]", b) >= 0 })
+		if value != "" {
+			rest = after[len(value):]
+		}
+	}
+	for _, end := range []string{"\n", "  ", ", ", "; "} {
+		if after, is := strings.CutPrefix(rest, end); is && len(dashes) <= 2 && len(name) > len(dashes) {
+			return name, value, after, true
+		}
+	}
+	return "", "", "", false
+}
+
+// prefix is the part at the front of s that has only such bytes.
+func prefix(s string, is func(byte) bool) string {
+	n := 0
+	for n < len(s) && is(s[n]) {
+		n++
+	}
+	return s[:n]
+}
+
+func isLower(b byte) bool    { return 'a' <= b && b <= 'z' }
+func isLetter(b byte) bool   { return isLower(b) || 'A' <= b && b <= 'Z' }
+func isFlagByte(b byte) bool { return isLower(b) || b == '-' }
+
+// commands are those that the main help names.
+func commands() (names []string) {
+	for line := range strings.Lines(helpMain) {
+		rest, ok := strings.CutPrefix(line, "  cronce ")
+		if !ok {
+			continue
+		}
+		names = append(names, prefix(rest, isLower))
+		for _, part := range strings.Split(rest, ", ")[1:] { // "pause JOB, resume JOB"
+			if name := prefix(part, isLower); strings.HasPrefix(part[len(name):], " JOB") {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// usages are the first words that may stand behind a command, as its usage says.
+func usages(text, command string) (words []string) {
+	for line := range strings.Lines(text) {
+		for _, front := range []string{"usage: cronce ", "       cronce "} {
+			rest, ok := strings.CutPrefix(line, front+command+" ")
+			if fields := strings.Fields(rest); ok && len(fields) > 0 {
+				words = append(words, fields[0])
+			}
+		}
+	}
+	return words
 }
 
 // words is what the last word may become, sorted; none where that is a file, or
@@ -138,10 +193,7 @@ func words(ctx context.Context, line []string) []string {
 	before, last := line[:len(line)-1], line[len(line)-1]
 	var found []string
 	if len(before) == 0 {
-		for _, m := range helpCommand().FindAllStringSubmatch(helpMain, -1) {
-			found = append(found, m[1]+m[2])
-		}
-		return starting(found, last)
+		return starting(commands(), last)
 	}
 	texts := subjects()
 	command := before[0]
@@ -159,10 +211,8 @@ func words(ctx context.Context, line []string) []string {
 	if strings.HasPrefix(last, "-") {
 		return starting(slices.Collect(maps.Keys(known)), last)
 	}
-	for _, m := range usageLine().FindAllStringSubmatch(text(), -1) {
-		if m[1] == command {
-			found = append(found, arguments(ctx, text(), m[2], before)...)
-		}
+	for _, first := range usages(text(), command) {
+		found = append(found, arguments(ctx, text(), first, before)...)
 	}
 	return starting(found, last)
 }
@@ -196,7 +246,7 @@ func values(ctx context.Context, value string, before []string) []string {
 	var found []string
 	for _, v := range strings.Split(value, "|") {
 		v, _, _ = strings.Cut(v, "=")
-		if v = strings.TrimSuffix(v, "["); lowerWord().MatchString(v) {
+		if v = strings.TrimSuffix(v, "["); v != "" && prefix(v, isFlagByte) == v {
 			found = append(found, v)
 		}
 	}

@@ -110,7 +110,7 @@ func TestTestsImportFew(t *testing.T) {
 // program is started for every one of them and stays while it runs.
 func TestThinProgramStaysThin(t *testing.T) {
 	heavy := []string{
-		"crypto/tls", "database/sql", "encoding/gob", "encoding/xml", "go/*", "html/template", "net", "net/*", "plugin", "testing",
+		"crypto/tls", "database/sql", "encoding/gob", "encoding/xml", "go/*", "html/template", "net", "net/*", "plugin", "regexp", "testing",
 	}
 	may, _ := rule("cmd/cronce")
 	for _, name := range dependencies(t, "./cmd/cronce") {
