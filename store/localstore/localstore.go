@@ -95,7 +95,9 @@ type driver struct {
 	// process that is being ended, or has just told of the end, keeps its copy
 	// of the lock for a moment.
 	settle  time.Duration
-	flocked func() []openFile // looks through /proc
+	flocked func() []openFile // searches through /proc
+
+	looks looks
 
 	mu     sync.Mutex
 	states map[string]*state // as last read, by job; one goroutine at a time has it

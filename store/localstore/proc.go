@@ -203,7 +203,7 @@ func (o openFile) locks() bool {
 // findHolders are the descriptors that keep the lock, whatever has become of its
 // file's name.
 func (d *driver) findHolders(id lockID) []openFile {
-	return slices.DeleteFunc(d.flocked(), func(o openFile) bool { return !o.is(id) })
+	return slices.DeleteFunc(d.looks.flocked(d.flocked), func(o openFile) bool { return !o.is(id) })
 }
 
 // holders are the processes that hold the lock.

@@ -182,7 +182,7 @@ func (s *section) strays(known map[lockID]bool) ([]live, error) {
 		return nil, err
 	}
 	var lives []live
-	for _, o := range s.d.flocked() {
+	for _, o := range s.d.looks.flocked(s.d.flocked) {
 		id, ok := s.stray(o, owner.Uid)
 		if !ok || here[lockID{Dev: id.Dev, Ino: id.Ino}] {
 			continue
