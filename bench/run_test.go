@@ -66,7 +66,7 @@ var measureFronts = sync.OnceValues(func() (map[string]front, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	if err := buildPrograms(dir, "github.com/cronce/cronce/cmd/cronce", "github.com/cronce/cronce/bench/floor"); err != nil {
+	if err := buildPrograms(dir, "../cmd/cronce", "floor"); err != nil {
 		return nil, err
 	}
 	lines := map[string][]string{
@@ -106,10 +106,12 @@ var measureFronts = sync.OnceValues(func() (map[string]front, error) {
 	return all, nil
 })
 
-// buildPrograms builds programs as they are released.
-func buildPrograms(dir string, programs ...string) error {
-	for _, program := range programs {
-		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", program)
+// buildPrograms builds programs as they are released, each in the module of its
+// folder, into dir.
+func buildPrograms(dir string, folders ...string) error {
+	for _, folder := range folders {
+		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", ".")
+		build.Dir = folder
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", build, err, out)

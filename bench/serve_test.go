@@ -33,7 +33,7 @@ func BenchmarkServe(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	if err := buildPrograms(dir, "github.com/cronce/cronce/cmd/cronce", "github.com/cronce/cronce/cmd/cronced"); err != nil {
+	if err := buildPrograms(dir, "../cmd/cronce", "../cmd/cronced"); err != nil {
 		b.Fatal(err)
 	}
 	var names []string
