@@ -325,8 +325,7 @@ func interrupted(s syscall.Signal) cronce.Result {
 // result is how the command itself ended, unless it was ended by us, or by a
 // signal that was passed on.
 func (g *guarded) result(why cronce.Result) cronce.Result {
-	var r cronce.Result
-	describeEnd(&r, g.status)
+	r := EndOf(g.status)
 	if why.Outcome != "" {
 		r.Outcome, r.Message = why.Outcome, why.Message
 		return r
@@ -390,21 +389,17 @@ func (g *guarded) forward(s syscall.Signal) {
 	}
 }
 
-// describeEnd fills in how the command ended by itself.
-func describeEnd(r *cronce.Result, status syscall.WaitStatus) {
+// EndOf is how a command ended by itself.
+func EndOf(status syscall.WaitStatus) cronce.Result {
 	switch {
 	case status.Signaled():
-		r.Outcome = cronce.Failed
-		r.Signal = SignalName(status.Signal())
-		r.ExitCode = 128 + int(status.Signal())
-		r.Message = "ended by " + r.Signal
+		name := SignalName(status.Signal())
+		return cronce.Result{Outcome: cronce.Failed, Signal: name, ExitCode: 128 + int(status.Signal()), Message: "ended by " + name}
 	case status.ExitStatus() != 0:
-		r.Outcome = cronce.Failed
-		r.ExitCode = status.ExitStatus()
-		r.Message = fmt.Sprintf("exit %d", r.ExitCode)
-	default:
-		r.Outcome = cronce.Succeeded
+		code := status.ExitStatus()
+		return cronce.Result{Outcome: cronce.Failed, ExitCode: code, Message: fmt.Sprintf("exit %d", code)}
 	}
+	return cronce.Result{Outcome: cronce.Succeeded}
 }
 
 // cannotStart is the result of a command that never ran, with a shell's exit

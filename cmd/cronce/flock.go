@@ -144,7 +144,7 @@ func (c *flockCall) run(fd int, runLock *os.File, ended func(cronce.Result)) (co
 	}
 	// First of all, so that the next one need not wait for our record.
 	syscall.Close(fd)
-	result := flockResult(status)
+	result := guard.EndOf(status)
 	ended(result)
 	return result.ExitCode, nil
 }
@@ -225,26 +225,4 @@ func inheritAs(fd, number int) error {
 		return errno
 	}
 	return nil
-}
-
-// flockResult is how a command ended, for the record and for our own exit code.
-func flockResult(status syscall.WaitStatus) cronce.Result {
-	names := strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT " +
-		"CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS")
-	r := cronce.Result{Outcome: cronce.Failed}
-	switch n := int(status.Signal()); {
-	case status.Signaled():
-		r.ExitCode = 128 + n
-		r.Signal = fmt.Sprintf("signal %d", n)
-		if n <= len(names) {
-			r.Signal = "SIG" + names[n-1]
-		}
-		r.Message = "ended by " + r.Signal
-	case status.ExitStatus() != 0:
-		r.ExitCode = status.ExitStatus()
-		r.Message = fmt.Sprintf("exit %d", r.ExitCode)
-	default:
-		r.Outcome = cronce.Succeeded
-	}
-	return r
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -208,7 +207,7 @@ func environment(line *crontab.Line) []string {
 
 // lookup returns the variable's value; the last of two counts, as for a process.
 func lookup(env []string, name string) (value string, ok bool) {
-	for _, kv := range slices.Backward(env) {
+	for _, kv := range env {
 		if k, v, _ := strings.Cut(kv, "="); k == name {
 			return v, true
 		}
