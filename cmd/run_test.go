@@ -146,6 +146,36 @@ func TestRun_Retries(t *testing.T) {
 			t.Errorf("on record: %+v", r)
 		}
 	})
+	t.Run("all of them are on record", func(t *testing.T) {
+		p := newPlace(t)
+		p.run("--retries=2", "--retry-delay=1ms", "again", "--", "sh", "-c", "printf 'try %d' $CRONCE_ATTEMPT; exit $((4 + CRONCE_ATTEMPT))")
+		r := p.last()
+		const output = "try 1\ncronce: attempt 1 of 3 failed (exit 5)\ntry 2\ncronce: attempt 2 of 3 failed (exit 6)\ntry 3"
+		if r.OutputBytes != int64(len(output)) {
+			t.Errorf("%d bytes are on record, want %d", r.OutputBytes, len(output))
+		}
+		one := p.cronce("runs", "--id", r.ID)
+		one.want(t, 0, one.out)
+		for _, want := range []string{"\nattempts  3\n", "exit 7 after 3 attempts\n", fmt.Sprintf(" %d bytes\n", len(output)), "\n\n" + output + "\n"} {
+			if !strings.Contains(one.out, want) {
+				t.Errorf("%q is not in\n%s", want, one.out)
+			}
+		}
+		if list := p.cronce("runs", "again"); !strings.HasSuffix(list.out, "  exit 7 after 3 attempts\n") {
+			t.Errorf("%s", list.out)
+		}
+	})
+	t.Run("the last one cannot be started", func(t *testing.T) {
+		p := newPlace(t)
+		script := filepath.Join(t.TempDir(), "once")
+		if err := os.WriteFile(script, []byte("#!/bin/sh\necho once; rm $0; exit 3\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		p.run("--retries=1", "--retry-delay=1ms", "again", "--", script).want(t, 127, "once\n", "cannot start "+script)
+		if out := p.cronce("runs", "--id", p.last().ID); !strings.HasSuffix(out.out, "\nonce\ncronce: attempt 1 of 2 failed (exit 3)\n") {
+			t.Errorf("%s", out.out)
+		}
+	})
 	t.Run("signal during the delay", func(t *testing.T) {
 		p := newPlace(t)
 		r := p.start("--retries=1", "--retry-delay=1h", "again", "--", "false")

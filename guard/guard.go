@@ -38,6 +38,10 @@ type Command struct {
 	// guard's process group, or it could not read from the terminal.
 	Terminal bool
 
+	// Tail, if set, keeps the end of its output, behind what is there already; it
+	// is one of its own otherwise.
+	Tail *Tail
+
 	Lock    *os.File      // inherited, so that the job stays locked while any process has it open; may be nil
 	Timeout time.Duration // it is ended after this; 0: never
 	Began   time.Duration // on SinceBoot, where Timeout counts from; 0: from the command's start
@@ -93,13 +97,14 @@ func Run(ctx context.Context, c Command) cronce.Result {
 	defer context.AfterFunc(ctx, signals.ring)()
 	r := g.watch(ctx)
 	g.deliver(ctx, &r)
-	r.Output, r.OutputBytes = out.tail.bytes()
+	r.Output, r.OutputBytes = out.tail.Bytes()
 	return r
 }
 
-// direct reports whether the command's output goes past the guard. A daemon
-// that outlives the guard must not find its output closed.
-func (c Command) direct() bool { return c.Terminal || c.Orphans == cronce.OrphansLeave }
+// Direct reports whether the command's output goes past the guard, so that
+// nothing is kept of it. A daemon that outlives the guard must not find its
+// output closed.
+func (c Command) Direct() bool { return c.Terminal || c.Orphans == cronce.OrphansLeave }
 
 // start starts the command.
 func start(c Command, out *streams) (pid int, err error) {

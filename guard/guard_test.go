@@ -518,13 +518,13 @@ func TestLookPath(t *testing.T) {
 
 func TestTail(t *testing.T) {
 	var all bytes.Buffer
-	var kept tail
+	var kept Tail
 	for _, n := range []int{0, 1, 1000, TailBytes - 1000, 7, TailBytes, 3*TailBytes + 5, 12345, TailBytes - 1, 1} {
 		p := bytes.Repeat([]byte{byte(n), byte(n >> 8), 'x'}, n)[:n]
 		all.Write(p)
-		kept.add(p)
+		kept.Add(p)
 		want := all.Bytes()[max(0, all.Len()-TailBytes):]
-		got, total := kept.bytes()
+		got, total := kept.Bytes()
 		if !bytes.Equal(got, want) {
 			t.Fatalf("after %d bytes: kept %d bytes that are not the last %d", all.Len(), len(got), len(want))
 		}

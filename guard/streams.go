@@ -11,16 +11,13 @@ import (
 	"time"
 )
 
-// TailBytes is how much of a command's output is kept for the record.
-const TailBytes = 64 << 10
-
 // streams are a command's standard streams and our ends of them.
 type streams struct {
 	child   [3]int // what the command gets
 	ours    []int  // its ends to close once the command has them
 	feed    *os.File
 	sources []*source
-	tail    tail
+	tail    *Tail
 	copying sync.WaitGroup
 
 	mu        sync.Mutex
@@ -37,7 +34,10 @@ type source struct {
 
 // newStreams opens what the command will read and write.
 func newStreams(c Command) (s *streams, err error) {
-	s = &streams{}
+	s = &streams{tail: c.Tail}
+	if s.tail == nil {
+		s.tail = &Tail{}
+	}
 	for i, f := range []*os.File{c.Stdin, c.Stdout, c.Stderr} {
 		s.child[i] = -1
 		if f != nil {
@@ -51,7 +51,7 @@ func newStreams(c Command) (s *streams, err error) {
 		}
 		s.feed = os.NewFile(uintptr(feed), "input")
 	}
-	if !c.direct() {
+	if !c.Direct() {
 		for i, to := range []*os.File{c.Stdout, c.Stderr} {
 			if i == 1 && sameFile(c.Stdout, c.Stderr) {
 				s.child[2] = s.child[1] // one pipe keeps the order
@@ -181,7 +181,7 @@ func (s *streams) passed(src *source, p []byte) {
 	if len(p) == 0 {
 		return
 	}
-	s.tail.add(p)
+	s.tail.Add(p)
 	if src.to == nil {
 		return
 	}
@@ -241,35 +241,4 @@ func (s *streams) finish() bool {
 		s.feed.Close()
 	}
 	return busy
-}
-
-// tail keeps the last TailBytes of what is added.
-type tail struct {
-	mu    sync.Mutex
-	ring  []byte // at most TailBytes, oldest at start once full
-	start int
-	total int64
-}
-
-func (t *tail) add(p []byte) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.total += int64(len(p))
-	if len(p) > TailBytes {
-		p = p[len(p)-TailBytes:]
-	}
-	grow := min(TailBytes-len(t.ring), len(p))
-	t.ring = append(t.ring, p[:grow]...)
-	for p = p[grow:]; len(p) > 0; {
-		n := copy(t.ring[t.start:], p)
-		p = p[n:]
-		t.start = (t.start + n) % TailBytes
-	}
-}
-
-// bytes returns what is kept, in order, and how much there was.
-func (t *tail) bytes() ([]byte, int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return append(append([]byte(nil), t.ring[t.start:]...), t.ring[:t.start]...), t.total
 }

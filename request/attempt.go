@@ -1,6 +1,7 @@
 package request
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -35,9 +36,13 @@ func (t Task) Do(ctx context.Context) cronce.Result {
 		delay = cronce.DefaultRetryDelay
 	}
 	began := time.Now()
+	var all tail // of all attempts
 	for n := 1; ; n++ {
 		a := t.attempt(ctx, n)
 		r := a.Result
+		all.keep(r.Output)
+		all.total += r.OutputBytes - int64(len(r.Output))
+		r.Output, r.OutputBytes = bytes.Clone(all.bytes()), all.total
 		if n > 1 {
 			r.Attempts = n
 		}
@@ -53,7 +58,9 @@ func (t Task) Do(ctx context.Context) cronce.Result {
 			r.Message += fmt.Sprintf("; it asks to wait for %s, longer than %s", a.after, maxRetryAfter)
 			return r
 		}
-		t.Say(fmt.Sprintf("attempt %d of %d failed (%s): the next one is in %s", n, t.Job.Retries+1, r.Message, wait))
+		failed := fmt.Sprintf("attempt %d of %d failed (%s)", n, t.Job.Retries+1, r.Message)
+		t.Say(fmt.Sprintf("%s: the next one is in %s", failed, wait))
+		all.keepLine("cronce: " + failed)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -109,7 +116,7 @@ func (t Task) attempt(ctx context.Context, n int) attempted {
 		return t.noAnswer(ctx, err, connected.Load(), secrets)
 	}
 	defer resp.Body.Close()
-	keep := tail{secrets: secrets}
+	keep := newTail(secrets)
 	_, err = keep.ReadFrom(resp.Body)
 	a := attempted{Result: cronce.Result{Message: "HTTP " + statusText(resp.StatusCode)}}
 	a.Output, a.OutputBytes = keep.bytes(), keep.total
@@ -171,7 +178,7 @@ func plain(err error, secrets []string) string {
 		err = dns
 	}
 	text := strings.Join(strings.Fields(err.Error()), " ")
-	return string(redact([]byte(text), secrets))
+	return redact(text, secrets)
 }
 
 func statusText(code int) string {

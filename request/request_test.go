@@ -286,7 +286,11 @@ func TestDo_OutputWithoutSecrets(t *testing.T) {
 		var shown []byte
 		r := request.Task{Run: run, Output: func(b []byte) { shown = b }, Request: request.Request{
 			URL: s.URL, Headers: []request.Header{{Name: "Authorization", File: token}}}}.Do(t.Context())
-		if r.OutputBytes != int64(len(answer)) || len(r.Output) > request.TailBytes || !bytes.Equal(shown, r.Output) {
+		whole := strings.NewReplacer(secret, "[secret]", "s3cr3t-t0ken", "[secret]").Replace(answer)
+		if !strings.HasSuffix(whole, string(r.Output)) || len(r.Output) != min(len(whole), request.TailBytes) {
+			t.Errorf("%.40s…: kept are %d bytes, and they are not its end", answer, len(r.Output))
+		}
+		if r.OutputBytes != int64(len(whole)) || len(r.Output) > request.TailBytes || !bytes.Equal(shown, r.Output) {
 			t.Errorf("%.40s…: %d of %d bytes are kept, %d shown", answer, len(r.Output), r.OutputBytes, len(shown))
 		}
 		for _, part := range []string{"s3cr3t", "t0ken"} {
@@ -297,6 +301,28 @@ func TestDo_OutputWithoutSecrets(t *testing.T) {
 		if len(answer) > request.TailBytes*2 && len(r.Output) < request.TailBytes/2 {
 			t.Errorf("%.40s…: only %d bytes are kept", answer, len(r.Output))
 		}
+	}
+}
+
+// A secret is found where an answer comes in pieces, and the answers of all
+// attempts are kept, in order.
+func TestDo_OutputOfAllAttempts(t *testing.T) {
+	dir := t.TempDir()
+	token := file(t, dir, "token", "s3cr3t-t0ken\n", 0o600)
+	s := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n < 3 {
+			w.WriteHeader(503)
+		}
+		for _, c := range fmt.Sprintf("answer %d to s3cr3t-t0ken", n) {
+			fmt.Fprintf(w, "%c", c)
+			w.(http.Flusher).Flush()
+		}
+	})
+	r, _ := do(t.Context(), request.Request{URL: s.URL, Headers: []request.Header{{Name: "Authorization", File: token}}}, cronce.Job{Retries: 5})
+	const want = "answer 1 to [secret]\ncronce: attempt 1 of 6 failed (HTTP 503 Service Unavailable)\n" +
+		"answer 2 to [secret]\ncronce: attempt 2 of 6 failed (HTTP 503 Service Unavailable)\nanswer 3 to [secret]"
+	if string(r.Output) != want || r.OutputBytes != int64(len(want)) || r.Attempts != 3 {
+		t.Errorf("%d attempts, %d bytes:\n%s", r.Attempts, r.OutputBytes, r.Output)
 	}
 }
 

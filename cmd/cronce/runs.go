@@ -120,6 +120,9 @@ func writeRun(w io.Writer, r cronce.Run, readable bool) {
 	if r.Fence > 0 {
 		row("fence", fmt.Sprint(r.Fence))
 	}
+	if r.Attempts > 1 {
+		row("attempts", fmt.Sprint(r.Attempts))
+	}
 	row("note", cli.Note(r))
 	row("output", outputSize(r))
 	tw.Flush()

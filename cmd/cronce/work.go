@@ -75,6 +75,9 @@ func (w work) tries(ctx context.Context, store *cronce.Store, l cronce.Lease, si
 	}
 	w.command.Began = guard.SinceBoot()
 	env := w.command.Env
+	if w.job.Retries > 0 {
+		w.command.Tail = &guard.Tail{} // one for all attempts
+	}
 	for n := 1; ; n++ {
 		again := func(r cronce.Result) bool { return r.Outcome == cronce.Failed && n <= w.job.Retries }
 		w.command.Env = guard.Environment(env, l, n, deadline)
@@ -88,6 +91,7 @@ func (w work) tries(ctx context.Context, store *cronce.Store, l cronce.Lease, si
 		r := guard.Run(ctx, w.command)
 		if n > 1 {
 			r.Attempts = n
+			r.Output, r.OutputBytes = w.command.Tail.Bytes() // also where this one could not be started
 		}
 		if err := asked(ctx, store, l, r); err != nil {
 			r.Outcome, r.Message = cronce.Cancelled, err.Error()
@@ -99,7 +103,11 @@ func (w work) tries(ctx context.Context, store *cronce.Store, l cronce.Lease, si
 			r.Message += fmt.Sprintf("; no time is left for another attempt within its timeout of %s", w.job.Timeout)
 			return r
 		}
-		w.say.Warn(fmt.Sprintf("attempt %d of %d failed (%s): the next one is in %s", n, w.job.Retries+1, r.Message, delay), "job", l.Run.Job, "run", l.Run.ID)
+		failed := fmt.Sprintf("attempt %d of %d failed (%s)", n, w.job.Retries+1, r.Message)
+		w.say.Warn(fmt.Sprintf("%s: the next one is in %s", failed, delay), "job", l.Run.Job, "run", l.Run.ID)
+		if !w.command.Direct() {
+			w.command.Tail.AddLine("cronce: " + failed)
+		}
 		w.command.Lasts()
 		sig := signals.Wait(ctx, delay)
 		switch {

@@ -128,6 +128,13 @@ func Note(r cronce.Run) string {
 		return "nobody is left who could say how it ended"
 	}
 	note := strings.Join(strings.Fields(r.Message), " ")
+	if r.Attempts > 1 {
+		what, more, found := strings.Cut(note, "; ")
+		note = strings.TrimSpace(fmt.Sprintf("%s after %d attempts", what, r.Attempts))
+		if found {
+			note += "; " + more
+		}
+	}
 	if late := r.Start.Sub(r.Tick); !r.Tick.IsZero() && late >= worthNoting {
 		note = strings.TrimSuffix(fmt.Sprintf("started %s after its tick; %s", Brief(late), note), "; ")
 	}
