@@ -59,8 +59,8 @@ func TestRun_OverlapSkip(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := p.run(tick(1), "long", "--", "echo", "ran")
-	got.want(t, 0, "", fmt.Sprintf("cronce: long: tick 2026-01-01T00:01:00Z is skipped: overlap: run %s, pid %d on %s, since %s; look: cronce status long\n",
-		first.ID, holder.cmd.Process.Pid, host, cronce.Stamp(first.Start)))
+	got.want(t, 0, "", fmt.Sprintf("cronce: long: tick 2026-01-01T00:01:00Z is skipped: overlap: run %s, pid %d on %s, since %s; look: cronce status --store %s long\n",
+		first.ID, holder.cmd.Process.Pid, host, cronce.Stamp(first.Start), p.store))
 	got.oneLine(t)
 	// The same tick again is taken, and not decided a second time: not even
 	// when the job is free.
@@ -90,7 +90,7 @@ func TestRun_SkipExit(t *testing.T) {
 	p.run(tick(2), "--log-level=error", "held", "--", "echo", "ran").want(t, 0, "")
 	p.run(tick(3), "--log-format=json", "held", "--", "echo", "ran").want(t, 0, "", `{"time":"`, `"level":"WARN"`, `"msg":"tick 2026-01-01T00:03:00Z is skipped: `, `"job":"held"`)
 	p.run(tick(4), "--start-deadline=1h", "--overlap=wait=1h", "held", "--", "echo", "ran").want(t, 0, "", "is skipped: late: offered")
-	// Elsewhere than by default the store belongs to the way to look.
+	// Elsewhere than by default the store belongs to the way to look, whoever named it.
 	p.run("--store="+p.store, tick(5), "held", "--", "echo", "ran").want(t, 0, "", "; look: cronce status --store "+p.store+" held\n")
 	p.open(gate)
 	holder.wait().want(t, 0, "")
@@ -253,7 +253,7 @@ func TestRun_Orphans(t *testing.T) {
 		gate := p.gate("gate")
 		r, child := leave(p, gate, "wait")
 		got := p.run(tick(1), "left", "--", "echo", "ran")
-		got.want(t, 75, "", "is skipped: orphans: run "+runsOf(t, p.store)[0].ID, fmt.Sprintf("; left behind: pid %d (sh); look: cronce status left\n", child))
+		got.want(t, 75, "", "is skipped: orphans: run "+runsOf(t, p.store)[0].ID, fmt.Sprintf("; left behind: pid %d (sh); look: cronce status --store %s left\n", child, p.store))
 		got.oneLine(t)
 		if !r.lives() {
 			t.Fatal("the run ended before its last process")

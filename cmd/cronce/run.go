@@ -28,7 +28,6 @@ type invocation struct {
 	command  []string
 
 	store      string
-	storeFlag  bool      // it was given on the command line
 	tick       time.Time // zero: from the schedule, or none
 	manual     bool
 	by         string // who triggered it; empty: nobody did

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"log/slog"
 	"os"
 	"strconv"
@@ -83,7 +82,6 @@ func readRun(args []string) (*invocation, error) {
 		in.level = min(in.level, slog.LevelInfo)
 	}
 	in.store = *store
-	f.Visit(func(f *flag.Flag) { in.storeFlag = in.storeFlag || f.Name == "store" })
 	if len(rest) == 0 {
 		return nil, cli.Misuse("run", "a job's name is needed, as in: cronce run backup -- /usr/local/bin/backup")
 	}

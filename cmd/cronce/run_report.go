@@ -62,11 +62,7 @@ func (in *invocation) skipped(e *cronce.SkippedError, after time.Duration, say *
 		if left := leftBehind(e); left != "" {
 			line += "; left behind: " + left
 		}
-		line += "; look: cronce status"
-		if in.storeFlag {
-			line += " --store " + shellWord(in.store)
-		}
-		line += " " + shellWord(e.Run.Job)
+		line += "; look: cronce status" + cli.StoreOption(in.store) + " " + shellWord(e.Run.Job)
 	}
 	say.Warn(line)
 	return out
@@ -110,17 +106,6 @@ func tickText(tick time.Time) string {
 		return "a run by hand"
 	}
 	return "tick " + cronce.Stamp(tick)
-}
-
-// shellWord writes a name so that it can be pasted into a shell.
-func shellWord(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@+,", r)
-	}
-	if s != "" && strings.TrimFunc(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // writeStatus writes the report: into a file whole or not at all, into anything

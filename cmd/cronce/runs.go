@@ -56,7 +56,7 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	if len(list) == 0 {
-		if err := cli.CheckKnown(ctx, store, q.Job); err != nil {
+		if err := cli.CheckKnown(ctx, store, *dir, q.Job); err != nil {
 			return err
 		}
 		if *id != "" {
@@ -149,5 +149,6 @@ func outputSize(r cronce.Run) string {
 
 // Said so often that they have short names.
 func result(r cronce.Run) string               { return cli.Outcome(r) }
+func shellWord(s string) string                { return cli.ShellWord(s) }
 func brief(d time.Duration) string             { return cli.Brief(d) }
 func parseTime(text string) (time.Time, error) { return cli.ParseTime(text) }

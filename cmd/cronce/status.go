@@ -38,7 +38,7 @@ func status(ctx context.Context, args []string, stdout io.Writer) error {
 		if err := cronce.CheckName(rest[0]); err != nil {
 			return cli.Misuse("status", "%w", err)
 		}
-		if err := cli.CheckKnown(ctx, store, rest[0]); err != nil {
+		if err := cli.CheckKnown(ctx, store, *dir, rest[0]); err != nil {
 			return err
 		}
 		state, _, err := store.Job(ctx, rest[0])

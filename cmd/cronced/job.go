@@ -108,7 +108,7 @@ func jobShow(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	defer store.Close()
-	if err := cli.CheckKnown(ctx, store, name); err != nil {
+	if err := cli.CheckKnown(ctx, store, *dir, name); err != nil {
 		return err
 	}
 	var d details
@@ -230,7 +230,7 @@ func jobUpdate(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	defer store.Close()
-	if err := cli.CheckKnown(ctx, store, name); err != nil {
+	if err := cli.CheckKnown(ctx, store, *dir, name); err != nil {
 		return err
 	}
 	state, _, err := store.Job(ctx, name)

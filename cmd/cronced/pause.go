@@ -76,7 +76,7 @@ func change(ctx context.Context, command string, args []string, do func(*cronce.
 		return err
 	}
 	defer store.Close()
-	if err := cli.CheckKnown(ctx, store, job); err != nil {
+	if err := cli.CheckKnown(ctx, store, *dir, job); err != nil {
 		return err
 	}
 	state, _, err := store.Job(ctx, job)

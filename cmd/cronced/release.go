@@ -59,7 +59,7 @@ func release(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	defer store.Close()
-	if err := cli.CheckKnown(ctx, store, job); err != nil {
+	if err := cli.CheckKnown(ctx, store, *dir, job); err != nil {
 		return err
 	}
 	r := &freeing{store: store, dir: *dir, out: stdout,

@@ -152,7 +152,7 @@ func storePrune(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	defer store.Close()
-	if err := cli.CheckKnown(ctx, store, job); err != nil {
+	if err := cli.CheckKnown(ctx, store, *dir, job); err != nil {
 		return err
 	}
 	jobs := []string{job}

@@ -225,16 +225,37 @@ func there(dir string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// CheckKnown names a job that the store has never seen.
-func CheckKnown(ctx context.Context, store *cronce.Store, job string) error {
+// CheckKnown names a job that the store at dir has never seen.
+func CheckKnown(ctx context.Context, store *cronce.Store, dir, job string) error {
 	if job == "" {
 		return nil
 	}
 	_, known, err := store.Job(ctx, job)
 	if err == nil && !known {
-		err = fmt.Errorf("there is no job %q in this store: 'cronce status' lists them", job)
+		err = fmt.Errorf("there is no job %q in this store: 'cronce status%s' lists them", job, StoreOption(dir))
 	}
 	return err
+}
+
+// StoreOption is what a command that people are told to type has to say of the
+// store at dir: " --store DIR", but nothing of the place where this user's store
+// is by default.
+func StoreOption(dir string) string {
+	if place, err := localstore.DefaultPlace(); dir == "" || err == nil && dir == place {
+		return ""
+	}
+	return " --store " + ShellWord(dir)
+}
+
+// ShellWord writes a name so that it can be pasted into a shell.
+func ShellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@+,", r)
+	}
+	if s != "" && strings.TrimFunc(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // Readable writes control characters as \x1b, tabs and line ends aside, so that

@@ -57,6 +57,14 @@ func Place() (string, error) {
 	return p.dir, err
 }
 
+// DefaultPlace is Place where nothing names a store, CRONCE_STORE either.
+func DefaultPlace() (string, error) {
+	h := thisHost()
+	h.store = ""
+	p, err := h.place("")
+	return p.dir, err
+}
+
 // Init makes the store of another user in /var/lib/cronce, as root, for instance
 // for one without a home. It returns its folder.
 //
