@@ -99,6 +99,9 @@ var (
 // dockerfile is an image's: instructions that exist, and cronce's own commands.
 func (p *page) dockerfile(b block) {
 	p.sandbox().run("cronce store init") // a container that runs has one
+	if stages := strings.Split(b.text, "\nFROM "); !strings.Contains(stages[len(stages)-1], "ca-certificates") {
+		p.fail(b, "the image has no certificates, and a job that is an https request fails in it")
+	}
 	for _, line := range strings.Split(strings.ReplaceAll(b.text, "\\\n", ""), "\n") {
 		switch m := execForm.FindStringSubmatch(line); {
 		case line == "" || line[0] == '#':
