@@ -51,6 +51,7 @@ func TestInstall(t *testing.T) {
 	for name, says := range map[string]string{
 		"man1/cronce.1":         "--start-deadline DURATION",
 		"man5/cronce-crontab.5": "overlap=skip|wait=DURATION|replace[=DURATION]|allow",
+		"man5/cronce-config.5":  "headers-from-files: MAPPING headers whose values are read",
 		"man8/cronced.8":        "of one release",
 	} {
 		page := filepath.Join(at, "share/man", name)

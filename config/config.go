@@ -31,6 +31,9 @@ type File struct {
 	Jobs  []*Job // those that could be read, in the file's order
 	// Errors are what is wrong with the others, in the file's order.
 	Errors []*Error
+
+	storeAt place
+	named   []named
 }
 
 // Job is a job of a file. Either Command or HTTP is set.
@@ -179,7 +182,7 @@ func (d *decoder) snippet(at place) string {
 			}
 		}
 	}
-	margin := fmt.Sprintf("%5d | ", at.line)
+	margin := fmt.Sprintf(" %4d | ", at.line)
 	return margin + string(shown) + "\n" + strings.Repeat(" ", len(margin)-2) + "| " + strings.Repeat(" ", column-1-first) + "^"
 }
 

@@ -5,28 +5,34 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/internal/keys"
 	"github.com/cronce/cronce/schedule"
 )
 
 // The keys of a file, in the order to show them.
 var (
-	topKeys = []string{"store", "defaults", "jobs"}
-	jobKeys = []string{"schedule", "command", "env", "http"} // and the settings
+	topKeys = keys.Names(keys.Top)
+	jobKeys = keys.Names(keys.Job) // and the settings
 )
+
+// storeSchemes are what the address of a store may begin with, in front of "://".
+var storeSchemes = []string{"file", "redis", "rediss", "valkey", "valkeys", "postgres", "postgresql", "mysql", "mariadb",
+	"etcd", "consul", "zookeeper", "nats", "kubernetes"}
 
 // settingKeys are the settings that a job, or the defaults of jobs, can have: a
 // job's name is its key.
-func settingKeys() (keys []string) {
+func settingKeys() (names []string) {
 	for _, s := range cronce.Settings() {
 		if s.Key != "name" {
-			keys = append(keys, s.Key)
+			names = append(names, s.Key)
 		}
 	}
-	return keys
+	return names
 }
 
 // defaults are what holds for all jobs that do not say otherwise.
@@ -58,6 +64,7 @@ func (d *decoder) top(root *node) (jobs []pair) {
 		case p.key == "store":
 			if text, ok := d.text(p.value, "store"); ok {
 				d.file.Store = d.readStore(p.value, text)
+				d.file.storeAt = p.value.place
 			}
 		default:
 			d.unknown(p, "", topKeys)
@@ -75,6 +82,10 @@ func (d *decoder) readStore(n *node, text string) string {
 		d.fail(n.place, nil, "store: a folder is expected")
 		return ""
 	case strings.Contains(text, "://"):
+		scheme, _, _ := strings.Cut(text, "://")
+		if kind, _, _ := strings.Cut(scheme, "+"); !slices.Contains(storeSchemes, kind) {
+			d.failSecretly(n.place, "store: %s:// is the address of no store: a folder is expected, or one of %s", scheme, strings.Join(storeSchemes, ", "))
+		}
 		return text
 	}
 	return d.beside(text)
@@ -92,7 +103,7 @@ func (d *decoder) readDefaults(n *node) {
 	if !d.is(n, isMapping, "defaults", "settings of jobs") {
 		return
 	}
-	keys := append(settingKeys(), "env")
+	known := append(settingKeys(), "env")
 	for _, p := range n.pairs {
 		switch {
 		case p.key == "env":
@@ -102,15 +113,30 @@ func (d *decoder) readDefaults(n *node) {
 		case slices.Contains(jobKeys, p.key):
 			d.fail(p.at, nil, "%s is a job's own, and no default", p.key)
 		default:
-			d.unknown(p, "defaults", keys)
+			d.unknown(p, "defaults", known)
 		}
 	}
 }
 
 // job reads a job and keeps it if all of it is right.
 func (d *decoder) job(p pair) {
+	if p.copy {
+		return // it was spoken of where its first one was
+	}
 	d.fatal = false
 	before := len(d.file.Errors)
+	if n := len(p.again); n > 0 {
+		// None of them: which one is meant cannot be known.
+		lines := strconv.Itoa(p.at.line)
+		for _, at := range p.again[:n-1] {
+			lines += fmt.Sprintf(", %d", at.line)
+		}
+		times, none := "twice", "neither"
+		if n > 1 {
+			times, none = fmt.Sprintf("%d times", n+1), "none of them"
+		}
+		d.fail(p.again[0], nil, "%s is there %s, on lines %s and %d: %s is served", p.key, times, lines, p.again[n-1].line, none)
+	}
 	j := &Job{Job: d.defaults.job, Line: p.at.line, Env: d.defaults.env}
 	j.Name = p.key
 	if err := cronce.CheckName(p.key); err != nil {
@@ -120,7 +146,7 @@ func (d *decoder) job(p pair) {
 		return
 	}
 	where := fmt.Sprintf("job %q", p.key)
-	keys := append(slices.Clone(jobKeys), settingKeys()...)
+	known := append(slices.Clone(jobKeys), settingKeys()...)
 	has := map[string]pair{}
 	for _, q := range p.value.pairs {
 		has[q.key] = q
@@ -138,7 +164,7 @@ func (d *decoder) job(p pair) {
 		case slices.Contains(settingKeys(), q.key):
 			d.setting(&j.Job, q)
 		default:
-			d.unknown(q, where, keys)
+			d.unknown(q, where, known)
 		}
 	}
 	if len(d.file.Errors) == before {

@@ -5,11 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cronce/cronce/internal/keys"
 	"github.com/cronce/cronce/request"
 )
 
 // httpKeys are the keys of an HTTP request, in the order to show them.
-var httpKeys = []string{"method", "url", "url-from-file", "headers", "headers-from-files", "body", "body-file", "success", "idempotent"}
+var httpKeys = keys.Names(keys.HTTP)
 
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
@@ -43,13 +44,13 @@ func (d *decoder) http(n *node, job string) *request.Request {
 				}
 			}
 		case "url-from-file":
-			r.URLFile = d.path(p)
+			r.URLFile = d.path(p.key, p)
 		case "headers", "headers-from-files":
 			d.headers(r, p)
 		case "body":
 			r.Body, _ = d.text(p.value, p.key)
 		case "body-file":
-			r.BodyFile = d.path(p)
+			r.BodyFile = d.path(p.key, p)
 		case "success":
 			r.Success = d.success(p.value)
 		case "idempotent":
@@ -73,13 +74,17 @@ func (d *decoder) http(n *node, job string) *request.Request {
 	return r
 }
 
-// path reads the name of another file.
-func (d *decoder) path(p pair) string {
+// path reads the name of another file, which that key takes.
+func (d *decoder) path(what string, p pair) string {
 	text, ok := d.text(p.value, p.key)
 	if ok && text == "" {
 		d.fail(p.value.place, nil, "%s: a file is expected", p.key)
 	}
-	return d.beside(text)
+	path := d.beside(text)
+	if ok && text != "" {
+		d.file.named = append(d.file.named, named{p.value.place, what, text, path})
+	}
+	return path
 }
 
 // headers reads headers whose values stand here, or in files.
@@ -102,7 +107,7 @@ func (d *decoder) headers(r *request.Request, p pair) {
 		h := request.Header{Name: q.key}
 		switch {
 		case p.key == "headers-from-files":
-			h.File = d.path(pair{q.key, q.at, q.value})
+			h.File = d.path(p.key, q)
 		case request.IsSecret(q.key):
 			d.failSecretly(q.at, "headers: a secret does not belong here: put the value of %s into a file, and name that in headers-from-files", q.key)
 		default:

@@ -27,6 +27,8 @@ type pair struct {
 	key   string
 	at    place // of the key
 	value *node
+	again []place // of the same key further down: it is there more than once
+	copy  bool    // it is one of those
 }
 
 type kind int
@@ -172,7 +174,7 @@ func (c *converter) convert(n ast.Node) *node {
 // keys, and gives way to them.
 func (c *converter) mapping(out *node, values []*ast.MappingValueNode) *node {
 	out.kind = isMapping
-	lines := map[string]int{}
+	index := map[string]int{} // in out.pairs, of each key's first
 	var merged []*node
 	for _, v := range values {
 		p := pair{at: position(v.Key), value: c.convert(v.Value)}
@@ -192,10 +194,13 @@ func (c *converter) mapping(out *node, values []*ast.MappingValueNode) *node {
 		if p.value.kind == isNull && p.value.bad == "" {
 			p.value = &node{place: p.at} // it is missing there
 		}
-		if first, again := lines[p.key]; again {
-			p.value = &node{place: p.at, bad: fmt.Sprintf("%s is there twice: it is on line %d already", p.key, first)}
+		if i, again := index[p.key]; again {
+			first := &out.pairs[i]
+			first.again = append(first.again, p.at)
+			p.copy = true
+			p.value = &node{place: p.at, bad: fmt.Sprintf("%s is there twice: it is on line %d already", p.key, first.at.line)}
 		} else {
-			lines[p.key] = p.at.line
+			index[p.key] = len(out.pairs)
 		}
 		out.pairs = append(out.pairs, p)
 	}
@@ -210,12 +215,12 @@ func (c *converter) mapping(out *node, values []*ast.MappingValueNode) *node {
 			if m.bad == "" {
 				m = &node{place: m.place, bad: "<< takes a mapping, as *name"}
 			}
-			out.pairs = append(out.pairs, pair{"<<", m.place, m})
+			out.pairs = append(out.pairs, pair{key: "<<", at: m.place, value: m})
 			continue
 		}
 		for _, p := range m.pairs {
-			if lines[p.key] == 0 {
-				lines[p.key] = p.at.line
+			if _, own := index[p.key]; !own || p.copy {
+				index[p.key] = len(out.pairs)
 				out.pairs = append(out.pairs, p)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/internal/keys"
 )
 
 // object is a part of a JSON Schema.
@@ -30,13 +31,13 @@ func schema() object {
 			settings[s.Key] = setting(s)
 		}
 	}
-	env := described(object{"type": "object", "additionalProperties": scalar()}, "environment variables of the command, on top of serve's own")
+	env := described(object{"type": "object", "additionalProperties": scalar()}, keys.Help(keys.Job, "env"))
 	job := object{
-		"schedule": described(text(), "when it is due: five cron fields, a macro as @hourly, or @every 5m"),
+		"schedule": described(text(), keys.Help(keys.Job, "schedule")),
 		"command": described(object{"anyOf": []object{
 			word(),
 			{"type": "array", "minItems": 1, "items": scalar()},
-		}}, "a text for the shell, or a list of the program and its arguments"),
+		}}, keys.Help(keys.Job, "command")),
 		"env":  env,
 		"http": httpSchema(),
 	}
@@ -50,10 +51,10 @@ func schema() object {
 		"description": "jobs for 'cronce serve --config FILE'",
 		"type":        "object",
 		"properties": object{
-			"store":    described(word(), "where ticks are claimed and runs recorded, unless --store or CRONCE_STORE say so"),
-			"defaults": described(closed(defaults), "settings of all jobs that do not say otherwise"),
+			"store":    described(word(), keys.Help(keys.Top, "store")),
+			"defaults": described(closed(defaults), keys.Help(keys.Top, "defaults")),
 			"jobs": object{
-				"description":   "jobs by name",
+				"description":   keys.Help(keys.Top, "jobs"),
 				"type":          "object",
 				"propertyNames": object{"minLength": 1, "maxLength": cronce.MaxNameBytes},
 				"additionalProperties": with(closed(job), object{
@@ -76,17 +77,21 @@ func httpSchema() object {
 		{"type": "integer", "minimum": 200, "maximum": 599},
 		{"type": "string", "pattern": `^[2-5](xx|[0-9][0-9])$`},
 	}}
-	return with(closed(object{
+	properties := object{
 		"method":             object{"enum": methods, "default": "POST"},
-		"url":                described(object{"type": "string", "pattern": "^[hH][tT][tT][pP][sS]?://[^@/?#]"}, "without a user or password in it"),
-		"url-from-file":      described(word(), "a file that holds the URL, for one that is secret itself"),
-		"headers":            described(object{"type": "object", "additionalProperties": scalar()}, "headers that are no secrets"),
-		"headers-from-files": described(object{"type": "object", "additionalProperties": word()}, "headers whose values are read from these files for each run"),
+		"url":                object{"type": "string", "pattern": "^[hH][tT][tT][pP][sS]?://[^@/?#]"},
+		"url-from-file":      word(),
+		"headers":            object{"type": "object", "additionalProperties": scalar()},
+		"headers-from-files": object{"type": "object", "additionalProperties": word()},
 		"body":               scalar(),
 		"body-file":          word(),
-		"success":            described(object{"anyOf": append(status["anyOf"].([]object), object{"type": "array", "minItems": 1, "items": status})}, "statuses that are a success, as 2xx or 304; default 2xx"),
-		"idempotent":         described(object{"type": "boolean"}, "the receiver takes requests with one Idempotency-Key for one: one without an answer is tried again too"),
-	}), object{
+		"success":            object{"anyOf": append(status["anyOf"].([]object), object{"type": "array", "minItems": 1, "items": status})},
+		"idempotent":         object{"type": "boolean"},
+	}
+	for name, p := range properties {
+		described(p.(object), keys.Help(keys.HTTP, name))
+	}
+	return with(closed(properties), object{
 		"oneOf": []object{{"required": []string{"url"}}, {"required": []string{"url-from-file"}}},
 		"not":   object{"required": []string{"body", "body-file"}},
 	})

@@ -227,19 +227,33 @@ func readSecret(path string) (string, error) {
 	return text, nil
 }
 
-// readFile reads a file that nobody but its owner and group may change. Who may
+// CheckFile says why a file could not be read for a request now, without
+// reading it.
+func CheckFile(path string) error {
+	f, err := open(path)
+	if err == nil {
+		f.Close()
+	}
+	return err
+}
+
+// open opens a file that nobody but its owner and group may change. Who may
 // read it is not looked at: containers get their secrets readable by all.
-func readFile(path string, most int64) (string, error) {
+func open(path string) (*os.File, error) {
 	info, err := os.Stat(path) // first: to open a pipe could wait
 	switch {
 	case err != nil:
-		return "", err
+		return nil, err
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no file", path)
+		return nil, fmt.Errorf("%s is no file", path)
 	case info.Mode().Perm()&0o002 != 0:
-		return "", fmt.Errorf("%s may be changed by everyone (mode %04o): chmod o-w", path, info.Mode().Perm())
+		return nil, fmt.Errorf("%s may be changed by everyone (mode %04o): chmod o-w", path, info.Mode().Perm())
 	}
-	f, err := os.Open(path)
+	return os.Open(path)
+}
+
+func readFile(path string, most int64) (string, error) {
+	f, err := open(path)
 	if err != nil {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cronce/cronce"
 	"github.com/cronce/cronce/internal/cli"
+	"github.com/cronce/cronce/internal/keys"
 )
 
 const helpMain = `cronce - cron, once: no job runs twice for one scheduled time, or overlaps itself
@@ -29,7 +30,7 @@ const helpMain = `cronce - cron, once: no job runs twice for one scheduled time,
   cronce store init|check|prune  look after the store itself
   cronce demo crons|notices      what goes wrong without it, and does not with it
   cronce completion SHELL        what Tab needs to complete all of this
-  cronce help COMMAND            more on a command; also: help crontab
+  cronce help COMMAND            more on a command; also: help crontab, help config
   cronce version
 
 Try it:  printf '@every 2s echo hello\n' >try.cron && cronce serve --crontab try.cron --store /tmp/try
@@ -76,9 +77,9 @@ const helpValidate = `usage: cronce validate FILE...
        cronce validate --system [FILE]...
        cronce validate --print-schema
 
-Reads crontabs and YAML files (.yaml, .yml) as serve does and lists their jobs
-with the next tick of each; what is wrong is named by file, line and column. It
-runs nothing, and opens no store. Exit 0 when all is well, 78 when something is
+Reads crontabs and YAML files (.yaml, .yml, or told by their first line) as serve
+does and lists their jobs with the next tick of each; what is wrong is named by
+file, line and column. It runs nothing, and opens no store. Exit 0 when all is well, 78 when something is
 wrong.
 
   --system        the crontabs that serve --system reads, with their users (root)
@@ -91,9 +92,10 @@ func helpRun() string {
 	b.WriteString(`usage: cronce run [FLAG]... JOB -- COMMAND [ARG]...
 
 Runs a command as a job, once for each tick (scheduled time) and never over
-itself; else it says in one line why not. Put it in front of a command of cron:
+itself; else it says in one line why not. Put it in front of a command of cron,
+by its whole path, as cron's PATH is only /usr/bin:/bin:
 
-  */5 * * * *  cronce run --schedule '*/5 * * * *' report -- /usr/local/bin/report
+  */5 * * * *  /usr/local/bin/cronce run --schedule '*/5 * * * *' report -- /usr/local/bin/report
 
   --schedule EXPR   the job's schedule: the tick is its latest time. Without it the
                     job has no ticks and is only kept from overlapping itself
@@ -170,7 +172,8 @@ const helpRuns = `usage: cronce runs [JOB] [--since TIME|DURATION] [-n N] [--jso
 Lists what was decided, oldest first: runs with how they ended and how long they
 took, skips with the reason. With --id: one run, with the end of its output.
 
-  --id RUN       this run only, with the last 64 KiB of its output
+  --id RUN       this run only, with the last 64 KiB of its output; the beginning
+                 of its id is enough
   --since WHEN   since a time (RFC 3339), or that long ago (as 90m or 36h)
   -n N           the newest N (default 50; 0: all)
   --json         one JSON object a line
@@ -180,7 +183,10 @@ took, skips with the reason. With --id: one run, with the end of its output.
 const helpStatus = `usage: cronce status [JOB] [--json] [--store DIR]
 
 Shows each job of the store: whether it runs now and since when, what was
-decided last and how it ended, and its next tick.
+decided last and how it ended, and its next tick. A job that a serve ran last has
+a next tick only while one serves it; any other has the one of its schedule, which
+a line of cron is to start. A job that was taken out of its crontab stays listed,
+with what it did.
 `
 
 // helpCrontab teaches the format; the settings come from their one table.
@@ -200,6 +206,64 @@ A comment '# cronce: key=value ...' on the line above a job sets:
 	}
 	return b.String()
 }
+
+// helpConfig teaches the YAML files; their keys and the settings come from
+// their tables.
+func helpConfig() string {
+	var b strings.Builder
+	b.WriteString(`A YAML file for 'cronce serve --config FILE' has jobs that are commands, or HTTP
+requests:
+
+  defaults:
+    zone: Europe/Paris
+  jobs:
+    report:
+      schedule: "0 * * * *"
+      command: /usr/local/bin/report --all
+    nightly:
+      schedule: "30 2 * * *"
+      timeout: 2m
+      http:
+        url: https://app.example.com/tasks/nightly
+
+The keys of the file:
+
+`)
+	list := func(all []keys.Key) {
+		for _, k := range all {
+			fmt.Fprintf(&b, "  %s: %s\n      %s\n", k.Name, k.Value, wrap(k.Help, 74, "\n      "))
+		}
+	}
+	list(keys.Top)
+	b.WriteString("\nThose of a job, which has a command or http:\n\n")
+	list(keys.Job)
+	for _, s := range cronce.Settings() {
+		if s.Key != "name" {
+			fmt.Fprintf(&b, "  %s: %s\n      %s\n", s.Key, s.Value, wrap(s.Help, 74, "\n      "))
+		}
+	}
+	b.WriteString("\nThose of http:\n\n")
+	list(keys.HTTP)
+	b.WriteString(`
+A schedule that begins with * or @ is quoted. A key that begins with x- is not
+read: a place for anchors. Relative files are looked for in this file's folder.
+More: docs/config.md.
+`)
+	return b.String()
+}
+
+const helpHelp = `usage: cronce help [COMMAND]
+       cronce help crontab
+       cronce help config
+
+Prints the help on a command, or on what it reads: the settings in a crontab,
+the keys of a YAML file. Without a word: all commands.
+`
+
+const helpVersion = `usage: cronce version
+
+Prints the release. The two programs, cronce and cronced, must be of the same.
+`
 
 // help prints the help on a subject.
 func help(args []string, stdout io.Writer) error {
@@ -228,6 +292,9 @@ func subjects() map[string]func() string {
 		"runs":     func() string { return helpRuns },
 		"status":   func() string { return helpStatus },
 		"crontab":  helpCrontab,
+		"config":   helpConfig,
+		"help":     func() string { return helpHelp },
+		"version":  func() string { return helpVersion },
 		"demo":     func() string { return helpDemo },
 		"release":  func() string { return helpRelease },
 		"trigger":  func() string { return helpTrigger },

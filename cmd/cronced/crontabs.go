@@ -26,7 +26,9 @@ type fileJob struct {
 type contents struct {
 	jobs     []fileJob
 	problems []error
-	store    string // as a YAML file names it; empty: none does
+	warnings []error // which keep no job from being served
+	store    string  // as a YAML file names it; empty: none does
+	badStore error   // what is wrong with that
 }
 
 // readFiles reads crontabs and YAML files. The error is for a file that cannot
@@ -36,17 +38,19 @@ func readFiles(paths []string, isConfig func(path string) bool) (c contents, err
 	places := map[string]string{} // job -> where it is
 	storeOf := ""
 	for _, path := range paths {
-		jobs, problems, store, err := readFile(path, isConfig(path))
+		one, err := readFile(path, isConfig(path))
+		store := one.store
 		switch {
 		case err != nil:
 			return c, err
 		case store != "" && c.store != "" && store != c.store:
 			return c, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s has the store %s, and %s has %s: one serve has one store", storeOf, c.store, path, store)}
 		case store != "":
-			c.store, storeOf = store, path
+			c.store, storeOf, c.badStore = store, path, one.badStore
 		}
-		c.problems = append(c.problems, problems...)
-		for _, job := range jobs {
+		c.problems = append(c.problems, one.problems...)
+		c.warnings = append(c.warnings, one.warnings...)
+		for _, job := range one.jobs {
 			place := fmt.Sprintf("%s:%d", path, job.Lines[0].Number)
 			switch {
 			case places[job.Name] != "":
@@ -64,32 +68,48 @@ func readFiles(paths []string, isConfig func(path string) bool) (c contents, err
 }
 
 // readFile reads one file.
-func readFile(path string, isConfig bool) (jobs []fileJob, problems []error, store string, err error) {
+func readFile(path string, isConfig bool) (c contents, err error) {
 	if isConfig {
 		file, err := config.ParseFile(path)
 		if err != nil {
-			return nil, nil, "", cannotRead("config", path, err)
+			if looksLikeCrontab(path) {
+				err = fmt.Errorf("%w\n%s looks like a crontab: --crontab %[2]s", err, path)
+			}
+			return c, cannotRead("config", path, err)
 		}
 		for _, e := range file.Errors {
-			problems = append(problems, e)
+			c.problems = append(c.problems, e)
+		}
+		for _, e := range file.Missing() {
+			c.warnings = append(c.warnings, e)
 		}
 		for _, j := range file.Jobs {
 			line := &crontab.Line{Number: j.Line, Env: j.Env}
-			jobs = append(jobs, fileJob{&crontab.Job{Job: j.Job, Lines: []*crontab.Line{line}}, j})
+			c.jobs = append(c.jobs, fileJob{&crontab.Job{Job: j.Job, Lines: []*crontab.Line{line}}, j})
 		}
-		return jobs, problems, file.Store, nil
+		c.store, c.badStore = file.Store, file.CheckStore()
+		return c, nil
 	}
 	file, err := crontab.ParseFile(path, crontab.Options{})
 	if err != nil {
-		return nil, nil, "", cannotRead("crontab", path, err)
+		return c, cannotRead("crontab", path, err)
+	}
+	if len(file.Errors) > 0 && config.Looks(path) {
+		return c, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s: this looks like a YAML file: --config %[1]s", path)}
 	}
 	for _, e := range file.Errors {
-		problems = append(problems, e)
+		c.problems = append(c.problems, e)
 	}
 	for _, job := range file.Jobs {
-		jobs = append(jobs, fileJob{Job: job})
+		c.jobs = append(c.jobs, fileJob{Job: job})
 	}
-	return jobs, problems, "", nil
+	return c, nil
+}
+
+// looksLikeCrontab reports whether most of a file can be read as a crontab.
+func looksLikeCrontab(path string) bool {
+	file, err := crontab.ParseFile(path, crontab.Options{})
+	return err == nil && len(file.Jobs) > len(file.Errors)
 }
 
 // cannotRead gives a file that cannot be read its exit code.

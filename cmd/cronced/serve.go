@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -90,7 +91,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	jobs, problems := read.jobs, read.problems
-	for _, p := range problems {
+	for _, p := range slices.Concat(problems, read.warnings) {
 		fmt.Fprintf(stderr, "cronce: %v\n", p)
 	}
 	switch {
@@ -229,6 +230,9 @@ func (s *server) reload() {
 	jobs, problems := read.jobs, read.problems
 	for _, p := range problems {
 		s.out.say("serve", "PROBLEM    %s", firstLine(p))
+	}
+	for _, w := range read.warnings {
+		s.out.say("serve", "warning    %v", w)
 	}
 	switch path := s.crontabs.empty(); {
 	case path != "":

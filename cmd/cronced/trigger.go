@@ -120,7 +120,7 @@ func (t *triggered) prepare(ctx context.Context) (*cronce.Request, error) {
 		return state.Paused, nil
 	}
 	if !known {
-		return nil, fmt.Errorf("there is no job %q in this store: 'cronce status' lists them; 'cronce run %[1]s -- …' begins a new one", t.job)
+		return nil, fmt.Errorf("there is no job %q in this store: 'cronce status%s' lists them; 'cronce run%[2]s %[1]s -- …' begins a new one", t.job, cli.StoreOption(t.store))
 	}
 	if t.policies, err = cli.JobOf(t.job, state.Definition); err != nil {
 		return nil, err
@@ -139,18 +139,18 @@ func warningNow(job cronce.Job) time.Duration {
 
 // fromFile takes the job from its file: what serve would do with it.
 func (t *triggered) fromFile() error {
-	jobs, problems, store, err := readFile(t.file, t.isConfig)
+	read, err := readFile(t.file, t.isConfig)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(jobs, func(j fileJob) bool { return j.Name == t.job })
+	i := slices.IndexFunc(read.jobs, func(j fileJob) bool { return j.Name == t.job })
 	if i < 0 {
-		errs := append(problems, fmt.Errorf("there is no job %q in %s: 'cronce validate %[2]s' lists them", t.job, t.file))
+		errs := append(read.problems, fmt.Errorf("there is no job %q in %s: 'cronce validate %[2]s' lists them", t.job, t.file))
 		return &cli.ExitError{Code: cli.Failure, Err: errors.Join(errs...)}
 	}
-	job, line := jobs[i], jobs[i].Lines[0]
+	job, line := read.jobs[i], read.jobs[i].Lines[0]
 	if t.store == "" {
-		t.store = store
+		t.store = read.store
 	}
 	if me := account(); line.User != "" && line.User != me.Username {
 		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s:%d: job %q is to run as user %q, and this is %s: sudo -u %[4]s cronce trigger …",

@@ -36,9 +36,15 @@ func validate(args []string, stdout, stderr io.Writer) error {
 	case len(paths) == 0:
 		return cli.Misuse("validate", "a crontab is needed, or a YAML file, as in: cronce validate FILE")
 	}
-	read, err := readFiles(paths, config.IsPath)
+	read, err := readFiles(paths, func(path string) bool { return config.IsPath(path) || config.Looks(path) })
 	if err != nil {
 		return err
+	}
+	if read.badStore != nil && os.Getenv("CRONCE_STORE") == "" {
+		read.problems = append(read.problems, read.badStore)
+	}
+	for _, w := range read.warnings {
+		fmt.Fprintf(stderr, "cronce: %v\n", w)
 	}
 	now := time.Now()
 	out := bufio.NewWriter(stdout)

@@ -20,7 +20,7 @@ var arrows = []struct {
 	{"audit", []string{".", "schedule", "crontab"}},
 	{"guard", []string{"."}},
 	{"request", []string{".", "internal/build"}},
-	{"config", []string{".", "schedule", "request"}},
+	{"config", []string{".", "schedule", "request", "internal/keys"}},
 	{"rows", []string{"."}},
 	{"watch", []string{".", "schedule"}},
 	{"web", []string{".", "schedule", "watch"}},
@@ -33,7 +33,7 @@ var arrows = []struct {
 	{"internal/cli", []string{".", "schedule", "crontab", "store/*", "internal/build"}},
 	{"internal/*", []string{"."}},
 
-	{"cmd/cronce", []string{".", "schedule", "crontab", "guard", "store/localstore", "internal/build", "internal/cli", "internal/handover"}},
+	{"cmd/cronce", []string{".", "schedule", "crontab", "guard", "store/localstore", "internal/build", "internal/cli", "internal/handover", "internal/keys"}},
 	{"cmd/cronced", []string{"*", "store/*", "internal/*"}},
 
 	{"bench/floor", nil},

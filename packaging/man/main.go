@@ -30,7 +30,7 @@ func main() {
 // write asks the program at that path, and writes the pages into the folder.
 func write(cronce, folder string) error {
 	help := map[string]string{}
-	for _, subject := range append(commands, "crontab", "") {
+	for _, subject := range append(commands, "crontab", "config", "") {
 		args := []string{"help"}
 		if subject != "" {
 			args = append(args, subject)
@@ -44,6 +44,7 @@ func write(cronce, folder string) error {
 	for name, text := range map[string]string{
 		"cronce.1":         program(help),
 		"cronce-crontab.5": crontab(help["crontab"]),
+		"cronce-config.5":  config(help["config"]),
 		"cronced.8":        full(),
 	} {
 		text = heading.ReplaceAllString(text, "$1") // a section begins a paragraph
@@ -85,6 +86,7 @@ the store of a user, where root has made it
 else, below the home in /etc/passwd
 .SH SEE ALSO
 .BR cronce\-crontab (5),
+.BR cronce\-config (5),
 .BR cronced (8),
 .BR crontab (5),
 .BR flock (1)
@@ -95,7 +97,13 @@ else, below the home in /etc/passwd
 func crontab(help string) string {
 	return title("cronce-crontab", "5", "File Formats") +
 		".SH NAME\ncronce\\-crontab \\- crontabs that cronce reads, and the settings in their comments\n.SH DESCRIPTION\n" +
-		roff(help) + ".SH SEE ALSO\n.BR cronce (1),\n.BR crontab (5)\n"
+		roff(help) + ".SH SEE ALSO\n.BR cronce (1),\n.BR cronce\\-config (5),\n.BR crontab (5)\n"
+}
+
+func config(help string) string {
+	return title("cronce-config", "5", "File Formats") +
+		".SH NAME\ncronce\\-config \\- YAML files that cronce reads, with jobs that are commands or HTTP requests\n.SH DESCRIPTION\n" +
+		roff(help) + ".SH SEE ALSO\n.BR cronce (1),\n.BR cronce\\-crontab (5)\n"
 }
 
 func full() string {
@@ -119,7 +127,7 @@ It is not meant to be called by itself, but for
 
 var (
 	entry   = regexp.MustCompile(`^ {2,6}(-.*?|[a-z]+)(?: {2,}(\S.*))?$`)
-	setting = regexp.MustCompile(`^  ([a-z-]+=\S+)$`)
+	setting = regexp.MustCompile(`^  ([a-z-]+(?:=|: )\S+)$`)
 	deeper  = regexp.MustCompile(`^ {6,}(\S.*)$`)
 	heading = regexp.MustCompile(`(?m)^(\.S[HS].*\n)\.PP\n`)
 	usage   = regexp.MustCompile(`^(usage:|      ) cronce |^ {15,}\[`)
