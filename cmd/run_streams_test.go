@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cronce/cronce"
 )
@@ -174,6 +175,32 @@ func (p *place) terminal(args ...string) (r *cronceRun, keyboard *os.File) {
 	keys.Close()
 	p.t.Cleanup(func() { keyboard.Close() })
 	return r, keyboard
+}
+
+// At a terminal --dry-run says what the line would do there, and what it would
+// under cron, which has another PATH and other ticks.
+func TestRun_DryRunOnATerminal(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	said := func(args ...string) string {
+		r, _ := p.terminal(append([]string{"--dry-run", "--schedule=0 0 1 1 *", "yearly", "--"}, args...)...)
+		return strings.ReplaceAll(r.wait().out, "\r", "")
+	}
+	got := said("/bin/sh", "-c", "true")
+	for _, want := range []string{"a run by hand: typed at a terminal\n", "\nwould run: /bin/sh -c true\n", "\nunder cron, started now: tick 20"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	if day := time.Now().UTC(); day.YearDay() > 1 && !strings.Contains(got, "-01-01T00:00:00Z: would skip: late, the tick was ") {
+		t.Errorf("nothing of a late start:\n%s", got)
+	}
+	if got := said("/nope/report"); !strings.Contains(got, "\nwould run and fail: not found: /nope/report\n") {
+		t.Errorf("nothing of a missing command:\n%s", got)
+	}
+	if got := said("no-such-report"); !strings.Contains(got, "\nunder cron: no-such-report is not in its PATH, /usr/bin:/bin: name it by its whole path\n") {
+		t.Errorf("nothing of cron's PATH:\n%s", got)
+	}
 }
 
 // A terminal stays one, and the command is in the group that it talks to.

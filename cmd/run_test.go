@@ -161,6 +161,12 @@ func TestRun_Retries(t *testing.T) {
 				t.Errorf("%q is not in\n%s", want, one.out)
 			}
 		}
+		if begin := p.cronce("runs", "--id", r.ID[:13]); begin != one {
+			t.Errorf("the beginning of its id: %+v", begin)
+		}
+		p.run("other", "--", "true")
+		p.cronce("runs", "--id", r.ID[:2]).want(t, 64, "", "2 runs have an id that begins so", r.ID)
+		p.cronce("runs", "--id", "ffff").want(t, 1, "", `there is no run "ffff"`)
 		if list := p.cronce("runs", "again"); !strings.HasSuffix(list.out, "  exit 7 after 3 attempts\n") {
 			t.Errorf("%s", list.out)
 		}

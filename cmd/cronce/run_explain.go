@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/guard"
 	"github.com/cronce/cronce/store/localstore"
 )
 
@@ -30,6 +35,29 @@ func (in *invocation) explain(ctx context.Context, c cronce.Claim, stdout io.Wri
 		seen = "the store knows this job, defined as " + state.Definition.String()
 	}
 	_, err = fmt.Fprintf(stdout, "job %q, %s: %s\n%s\n%s\n", c.Job, tickText(c.Tick), in.whyTick(), seen, verdict)
+	if err != nil || !in.typed() {
+		return err
+	}
+	return in.explainCron(ctx, store, state, stdout)
+}
+
+// cronPath is the PATH that cron gives to commands.
+const cronPath = "/usr/bin:/bin"
+
+// explainCron says at a terminal what the same line would do there, where it is
+// meant to stand.
+func (in *invocation) explainCron(ctx context.Context, store *cronce.Store, state cronce.JobState, stdout io.Writer) error {
+	cron := *in
+	cron.terminal = false
+	c := cron.claim(time.Now())
+	verdict, err := cron.verdict(ctx, store, c, state)
+	if err != nil {
+		return err
+	}
+	if _, err := guard.LookPath(in.command[0], cronPath); errors.Is(err, guard.ErrNotFound) {
+		verdict += fmt.Sprintf("\nunder cron: %s is not in its PATH, %s: name it by its whole path", in.command[0], cronPath)
+	}
+	_, err = fmt.Fprintf(stdout, "under cron, started now: %s: %s\n", tickText(c.Tick), verdict)
 	return err
 }
 
@@ -93,7 +121,13 @@ func (in *invocation) verdict(ctx context.Context, store *cronce.Store, c cronce
 	for i, w := range in.command {
 		words[i] = shellWord(w)
 	}
-	if _, err := in.lookPath(); err != nil {
+	path, err := in.lookPath()
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "would run and fail: not found: " + path, nil
+	} else if err != nil {
 		return fmt.Sprintf("would run and fail: %v", err), nil
 	}
 	return "would run: " + strings.Join(words, " "), nil

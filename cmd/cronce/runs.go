@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -52,6 +54,9 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	defer store.Close()
 	list, err := store.Runs(ctx, q)
+	if err == nil && len(list) == 0 && *id != "" {
+		list, err = runsBeginning(ctx, store, q)
+	}
 	if err != nil {
 		return err
 	}
@@ -80,6 +85,24 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	return checkWhole(ctx, store, q.Job)
+}
+
+// runsBeginning is the one run whose id begins as that of the query.
+func runsBeginning(ctx context.Context, store *cronce.Store, q cronce.RunQuery) ([]cronce.Run, error) {
+	begin := q.ID
+	all, err := store.Runs(ctx, cronce.RunQuery{Job: q.Job})
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(r cronce.Run) bool { return !strings.HasPrefix(r.ID, begin) })
+	switch len(all) {
+	case 0:
+		return nil, nil
+	case 1:
+		q.ID = all[0].ID
+		return store.Runs(ctx, q) // with its output
+	}
+	return nil, cli.Misuse("runs", "--id %s: %d runs have an id that begins so, as %s and %s", begin, len(all), all[0].ID, all[1].ID)
 }
 
 // checkWhole says what is wrong with the records of which the readable part has

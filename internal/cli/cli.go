@@ -64,7 +64,10 @@ func Fail(stderr io.Writer, err error) int {
 		return Failure // whoever read the output has gone; there is nobody to tell
 	}
 	for _, line := range strings.Split(strings.TrimRight(err.Error(), "\n"), "\n") {
-		fmt.Fprintf(stderr, "cronce: %s\n", line)
+		if !isSnippet(line) {
+			line = "cronce: " + line
+		}
+		fmt.Fprintln(stderr, line)
 	}
 	code := Code(err)
 	var usage *UsageError
@@ -72,6 +75,11 @@ func Fail(stderr io.Writer, err error) int {
 		fmt.Fprintf(stderr, "cronce: see 'cronce help %s'\n", usage.Command)
 	}
 	return code
+}
+
+// isSnippet reports whether a line shows one of a file, or the mark below it.
+func isSnippet(line string) bool {
+	return strings.HasPrefix(line, " ") && strings.HasPrefix(strings.TrimLeft(line, " 0123456789"), "| ")
 }
 
 // Code is the exit code for an error.
