@@ -12,6 +12,7 @@ import (
 
 	"github.com/cronce/cronce"
 	"github.com/cronce/cronce/internal/cli"
+	"github.com/cronce/cronce/store/localstore"
 )
 
 // status shows the jobs of a store as they are now.
@@ -57,11 +58,19 @@ func status(ctx context.Context, args []string, stdout io.Writer) error {
 		return out.Flush()
 	}
 	now := time.Now()
+	serves, left := localstore.ReadServes(*dir), false
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "JOB\tNOW\tLAST\tNEXT\tSCHEDULE")
 	for _, s := range states {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", s.Job, cli.Doing(s, now), cli.Last(s, now), cli.NextTick(s, now), s.Definition)
+		next := cli.NextTick(s, now)
+		if s.Last != nil && s.Last.Holder.Via == "serve" && !serves.Serve(s.Job) {
+			next, left = "-", true // nobody is there to start it
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", s.Job, cli.Doing(s, now), cli.Last(s, now), next, s.Definition)
 	}
 	tw.Flush()
+	if left && serves.Count == 0 {
+		fmt.Fprintln(out, "no serve is running on this store")
+	}
 	return out.Flush()
 }

@@ -31,6 +31,7 @@ type server struct {
 	out       *lines
 	scheduler *cronce.Scheduler
 	backlog   backlog
+	note      *localstore.Note // for 'cronce status'; nil: none could be made
 
 	// Where serve --system says what to do, in place of crontabs.
 	orders <-chan userOrder
@@ -139,6 +140,13 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 	if err := s.scheduler.Set(s.plans(jobs)); err != nil {
 		return &cli.ExitError{Code: cli.Config, Err: err}
 	}
+	var err error
+	if s.note, err = localstore.NoteServe(s.dir); err == nil {
+		defer s.note.Close()
+	} else {
+		s.out.say("serve", "PROBLEM    'cronce status' will not know of this serve: %v", err)
+	}
+	s.noteJobs(jobs)
 	for _, job := range jobs {
 		if job.Reboot() && (s.atBoot == nil || s.atBoot(job.Name)) {
 			tick, id, err := bootOf(job.Name)
@@ -249,7 +257,22 @@ func (s *server) reload() {
 		keep("%v", err)
 		return
 	}
+	s.noteJobs(jobs)
 	s.out.say("serve", "loaded     %s%s", count(len(jobs), "job"), s.of())
+}
+
+// noteJobs notes which jobs are served now.
+func (s *server) noteJobs(jobs []fileJob) {
+	if s.note == nil {
+		return
+	}
+	names := make([]string, len(jobs))
+	for i, job := range jobs {
+		names[i] = job.Name
+	}
+	if err := s.note.Set(names); err != nil {
+		s.out.say("serve", "PROBLEM    'cronce status' does not know which jobs are served: %v", err)
+	}
 }
 
 // of says where the jobs are from.

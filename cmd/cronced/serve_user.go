@@ -96,5 +96,6 @@ func (s *server) take(told []userJob) {
 		s.out.say("serve", "NOT LOADED %v; what was served goes on", err)
 		return
 	}
+	s.noteJobs(jobs)
 	s.out.say("serve", "loaded     %s", count(len(jobs), "job"))
 }
