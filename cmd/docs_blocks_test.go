@@ -36,6 +36,9 @@ func (p *page) crontabText(b block, text, path string) {
 	}
 	for _, job := range file.Jobs {
 		for _, line := range job.Lines {
+			if _, set := line.Getenv("PATH"); !set && strings.HasPrefix(line.Command, "cronce ") {
+				p.fail(b, "cron's PATH is /usr/bin:/bin, and would not find it: %s", line.Command)
+			}
 			p.own(b, line.Command)
 		}
 	}
