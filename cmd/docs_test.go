@@ -40,10 +40,11 @@ var languages = map[string]func(*page, block){
 // elsewhere are the commands of pages that are not run here but by another
 // test: the file, and what it says there.
 var elsewhere = map[string][2]string{
-	"cronce demo crons":                 {"testdata/demo_crons.txtar", "cronce demo crons"},
-	"cronce demo notices":               {"testdata/demo_notices.txtar", "cronce demo notices"},
-	"sudo cronce store init --user app": {"operations_test.go", "store init --user"}, // root's, on the machine itself
-	"sudo cronce validate --system":     {"serve_system_test.go", `"validate", "--system"`},
+	"cronce demo crons":                              {"testdata/demo_crons.txtar", "cronce demo crons"},
+	"cronce demo notices":                            {"testdata/demo_notices.txtar", "cronce demo notices"},
+	"sudo cronce store init --user app":              {"operations_test.go", "store init --user"}, // root's, on the machine itself
+	"sudo cronce trigger report --system --user app": {"another_user_test.go", `"--system", "--user", name`},
+	"sudo cronce validate --system":                  {"serve_system_test.go", `"validate", "--system"`},
 }
 
 // A page is a document, and the sandbox that its commands are run in.

@@ -167,7 +167,8 @@ Prints when a schedule is due, one RFC 3339 time in UTC a line.
 `
 
 const helpRuns = `usage: cronce runs [JOB] [--since TIME|DURATION] [-n N] [--json] [--store DIR]
-       cronce runs --id RUN [--store DIR]
+                   [--user NAME]
+       cronce runs --id RUN [--store DIR] [--user NAME]
 
 Lists what was decided, oldest first: runs with how they ended and how long they
 took, skips with the reason. With --id: one run, with the end of its output.
@@ -178,15 +179,18 @@ took, skips with the reason. With --id: one run, with the end of its output.
   -n N           the newest N (default 50; 0: all)
   --json         one JSON object a line
   --store DIR    as for serve
+  --user NAME    as root: as that user, and so from that user's store
 `
 
-const helpStatus = `usage: cronce status [JOB] [--json] [--store DIR]
+const helpStatus = `usage: cronce status [JOB] [--json] [--store DIR] [--user NAME]
 
 Shows each job of the store: whether it runs now and since when, what was
 decided last and how it ended, and its next tick. A job that a serve ran last has
 a next tick only while one serves it; any other has the one of its schedule, which
 a line of cron is to start. A job that was taken out of its crontab stays listed,
 with what it did.
+
+  --user NAME   as root: as that user, and so from that user's store
 `
 
 // helpCrontab teaches the format; the settings come from their one table.

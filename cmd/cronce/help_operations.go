@@ -8,6 +8,7 @@ import (
 )
 
 const helpRelease = `usage: cronce release JOB [--wait DURATION | --force] [--why TEXT] [--store DIR]
+                      [--user NAME]
 
 Frees a job that is held: asks its run to stop and waits for its end. The run
 hears it within a second; then its command gets TERM, and KILL when its grace is
@@ -19,13 +20,15 @@ over. It is on record who asked, and why.
                     what nobody watches over any more
   --why TEXT        why, for the records
   --store DIR       as for serve
+  --user NAME       as root: as that user, and so in that user's store
 
 Exit 0 when the job is free, also where nothing held it; 75 when it is still held,
 with who holds it; 1 no such job.
 `
 
-const helpTrigger = `usage: cronce trigger JOB --crontab FILE|--config FILE [--store DIR]
-       cronce trigger JOB [--store DIR] -- COMMAND [ARG]...
+const helpTrigger = `usage: cronce trigger JOB --crontab FILE|--config FILE [--store DIR] [--user NAME]
+       cronce trigger JOB [--store DIR] [--user NAME] -- COMMAND [ARG]...
+       cronce trigger JOB --system [--user NAME] [--crontab FILE]
 
 Runs a job now, by hand, also while it is paused. It takes no tick: the next
 scheduled run comes as it would have. While a run of the job goes on it is not
@@ -35,18 +38,24 @@ run, whatever the job's overlap setting says.
   --config FILE    the same, from a YAML file; an HTTP request is sent, and its
                    answer printed: exit 0 for a success, 1 for a failure
   -- COMMAND       this command, with the settings that the store knows of the job
+  --system         as root: the job of any user, from the crontabs of the machine
+                   (or that one, with a user in each line), run as serve --system
+                   runs it: as its user, in that user's store
+  --user NAME      as root: of that user, as that user, in that user's store
 
 The exit code is the command's, as for 'cronce run': 75 where a run of the job
 goes on, with who holds it. 1 no such job.
 `
 
-const helpPause = `usage: cronce pause JOB [--why TEXT] [--store DIR]
-       cronce resume JOB [--why TEXT] [--store DIR]
+const helpPause = `usage: cronce pause JOB [--why TEXT] [--store DIR] [--user NAME]
+       cronce resume JOB [--why TEXT] [--store DIR] [--user NAME]
 
 While a job is paused its ticks are skipped, each once, with the reason 'paused';
 'cronce status' says who paused it, when and why. What is run by hand runs all
 the same, and a run that has started goes on. Ticks that passed in a pause are not made
 up for. To pause a paused job, or resume one that is not, changes nothing.
+
+  --user NAME   as root: as that user, and so in that user's store
 `
 
 // helpJob teaches the command; the settings come from their one table.
@@ -55,6 +64,8 @@ func helpJob() string {
 	b.WriteString(`usage: cronce job list [--json] [--store DIR]
        cronce job show JOB [-n N] [--json] [--store DIR]
        cronce job update JOB [--schedule EXPR] [SETTING]... [--why TEXT] [--store DIR]
+
+All of them take --user NAME, as root: as that user, and so in that user's store.
 
 list: the jobs of the store, with what they are defined as.
 show: a job's definition and since when, who paused it, who holds it, its next

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	_ "time/tzdata" // so that zones are known on a machine without them
 
@@ -34,6 +35,13 @@ func growStack(n int) byte {
 // run is the program; it returns the exit code.
 func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	name, rest := cli.SplitSubcommand(args)
+	if name == "runs" || name == "status" {
+		for _, flag := range []string{"--user", "--system"} {
+			if slices.ContainsFunc(rest, func(w string) bool { return w == flag || w == flag[1:] || strings.HasPrefix(w, flag+"=") }) && !asksHelp(rest) {
+				return cli.Fail(stderr, execFull(args)) // of others than this user
+			}
+		}
+	}
 	switch name {
 	case "":
 		fmt.Fprint(stderr, helpMain)

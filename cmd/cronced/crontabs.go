@@ -32,13 +32,13 @@ type contents struct {
 }
 
 // readFiles reads crontabs and YAML files. The error is for a file that cannot
-// be read at all.
-func readFiles(paths []string, isConfig func(path string) bool) (c contents, err error) {
+// be read at all, or that is not for this user to run.
+func readFiles(paths []string, isConfig func(path string) bool, forRun bool) (c contents, err error) {
 	me := account()
 	places := map[string]string{} // job -> where it is
 	storeOf := ""
 	for _, path := range paths {
-		one, err := readFile(path, isConfig(path))
+		one, err := readFile(path, isConfig(path), forRun)
 		store := one.store
 		switch {
 		case err != nil:
@@ -67,15 +67,29 @@ func readFiles(paths []string, isConfig func(path string) bool) (c contents, err
 	return c, nil
 }
 
-// readFile reads one file.
-func readFile(path string, isConfig bool) (c contents, err error) {
+// readFile reads one file; forRun: of whom this process may run it.
+func readFile(path string, isConfig, forRun bool) (c contents, err error) {
+	what := "crontab"
 	if isConfig {
-		file, err := config.ParseFile(path)
+		what = "config"
+	}
+	f, err := os.Open(path)
+	if err == nil {
+		defer f.Close()
+		if forRun {
+			err = mayRun(path, f)
+		}
+	}
+	if err != nil {
+		return c, cannotRead(what, path, err)
+	}
+	if isConfig {
+		file, err := config.Parse(f, path)
 		if err != nil {
 			if looksLikeCrontab(path) {
 				err = fmt.Errorf("%w\n%s looks like a crontab: --crontab %[2]s", err, path)
 			}
-			return c, cannotRead("config", path, err)
+			return c, cannotRead(what, path, err)
 		}
 		for _, e := range file.Errors {
 			c.problems = append(c.problems, e)
@@ -90,9 +104,9 @@ func readFile(path string, isConfig bool) (c contents, err error) {
 		c.store, c.badStore = file.Store, file.CheckStore()
 		return c, nil
 	}
-	file, err := crontab.ParseFile(path, crontab.Options{})
+	file, err := crontab.Parse(f, crontab.Options{Path: path})
 	if err != nil {
-		return c, cannotRead("crontab", path, err)
+		return c, cannotRead(what, path, err)
 	}
 	if len(file.Errors) > 0 && config.Looks(path) {
 		return c, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s: this looks like a YAML file: --config %[1]s", path)}
@@ -165,7 +179,7 @@ func (w *watcher) changed() bool {
 func (w *watcher) read() (c contents, err error) {
 	for range 100 {
 		before := statesOf(w.paths)
-		c, err = readFiles(w.paths, func(path string) bool { return slices.Contains(w.config, path) })
+		c, err = readFiles(w.paths, func(path string) bool { return slices.Contains(w.config, path) }, true)
 		if slices.Equal(before, statesOf(w.paths)) {
 			w.served, w.seen = before, before
 			return c, err

@@ -26,6 +26,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return cli.Fail(stderr, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf(
 			"cronce is %s and cronced beside it is %s: install both from one release", want, build.Version())})
 	}
+	onBehalf = plain(os.Getenv(askedBy))
+	os.Unsetenv(askedBy)
+	user, args, err := userFlag(args)
+	if err == nil && user != "" {
+		err = asUser(user, args)
+	}
+	if err != nil {
+		return cli.Fail(stderr, err)
+	}
 	name, rest := cli.SplitSubcommand(args)
 	switch name {
 	case "serve":
@@ -38,6 +47,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return cli.Fail(stderr, release(ctx, rest, stdout))
 	case "trigger":
 		return cli.Fail(stderr, trigger(ctx, rest, stdout, stderr))
+	case "trigger-user":
+		return cli.Fail(stderr, triggerUser(ctx, rest, stdout, stderr))
 	case "pause":
 		return cli.Fail(stderr, pause(ctx, rest, stdout))
 	case "resume":

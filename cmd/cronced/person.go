@@ -50,10 +50,16 @@ func oneJob(command string, args []string) (string, error) {
 	return args[0], nil
 }
 
+// onBehalf is who asks, where root has become this user for it.
+var onBehalf string
+
 // requester says for the records who asks: the user that this process has, the
 // host, and the person behind, where that is another. It is for people; nothing
 // is decided by it.
 func requester() string {
+	if onBehalf != "" {
+		return onBehalf
+	}
 	uid := os.Getuid()
 	host, err := os.Hostname()
 	if err != nil {

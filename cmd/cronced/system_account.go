@@ -23,8 +23,17 @@ type systemAccount struct {
 // accountFiles are what an account is read from: where one changes, so may they.
 var accountFiles = []string{"/etc/passwd", "/etc/group", "/etc/shadow"}
 
-// lookAccount finds the user. The error says why jobs are not run as that user.
-func lookAccount(name string, now time.Time) (a systemAccount, err error) {
+// lookAccount finds a user to run jobs as. The error says why they are not.
+func lookAccount(name string, now time.Time) (systemAccount, error) {
+	a, err := findAccount(name)
+	if err == nil {
+		err = expired(name, now)
+	}
+	return a, err
+}
+
+// findAccount finds a user, also one whose account has expired.
+func findAccount(name string) (a systemAccount, err error) {
 	u, err := user.Lookup(name)
 	var unknown user.UnknownUserError
 	if errors.As(err, &unknown) {
@@ -50,7 +59,7 @@ func lookAccount(name string, now time.Time) (a systemAccount, err error) {
 	if err != nil {
 		return a, fmt.Errorf("user %q in /etc/passwd: %w", name, err)
 	}
-	return a, expired(name, now)
+	return a, nil
 }
 
 // expired says that the account has passed its end, as shadow(5) has it. One

@@ -183,8 +183,6 @@ func readSystemFile(path string, owner *userJobs) (*crontab.File, error) {
 	flags := os.O_RDONLY | syscall.O_NONBLOCK
 	if owner != nil {
 		flags |= syscall.O_NOFOLLOW
-	} else if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 && info.Sys().(*syscall.Stat_t).Uid != 0 {
-		return nil, refuse("it is a symbolic link that does not belong to root")
 	}
 	f, err := os.OpenFile(path, flags, 0)
 	if errors.Is(err, syscall.ELOOP) {
@@ -198,25 +196,23 @@ func readSystemFile(path string, owner *userJobs) (*crontab.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := info.Sys().(*syscall.Stat_t)
-	mode := st.Mode & 0o7777
-	switch {
-	case !info.Mode().IsRegular():
+	if !info.Mode().IsRegular() {
 		return nil, refuse("it is not a regular file")
-	case owner == nil && st.Uid != 0:
-		return nil, refuse("it belongs to user %d: chown root it", st.Uid)
-	case owner == nil && mode&0o022 != 0:
-		return nil, refuse("others than root can write to it (mode %04o): chmod go-w it", mode)
-	case owner != nil && st.Uid != 0 && st.Uid != owner.account.uid:
-		return nil, refuse("it belongs to user %d", st.Uid)
-	case owner != nil && mode != 0o600:
+	}
+	if owner == nil {
+		if what, cure := notRoots(path, info); what != "" {
+			return nil, refuse("%s: %s", what, cure)
+		}
+		return crontab.Parse(f, crontab.Options{Path: path, Form: crontab.SystemForm})
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	switch mode := st.Mode & 0o7777; {
+	case st.Uid != 0 && st.Uid != owner.account.uid:
+		return nil, refuse("it belongs to user %s", userName(st.Uid))
+	case mode != 0o600:
 		return nil, refuse("its mode is %04o, and not 0600", mode)
-	case owner != nil && st.Nlink != 1:
+	case st.Nlink != 1:
 		return nil, refuse("it has %d hard links", st.Nlink)
 	}
-	form := crontab.SystemForm
-	if owner != nil {
-		form = crontab.UserForm
-	}
-	return crontab.Parse(f, crontab.Options{Path: path, Form: form})
+	return crontab.Parse(f, crontab.Options{Path: path, Form: crontab.UserForm})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -25,6 +26,19 @@ func trigger(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
+	if t.system {
+		return t.asItsUser(stderr)
+	}
+	if t.file != "" {
+		if err := t.fromFile(); err != nil {
+			return err
+		}
+	}
+	return t.run(ctx, stdout, stderr)
+}
+
+// run runs it, or becomes what does.
+func (t *triggered) run(ctx context.Context, stdout, stderr io.Writer) error {
 	paused, err := t.prepare(ctx)
 	if err != nil {
 		return err
@@ -35,12 +49,12 @@ func trigger(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if t.http != nil {
 		return t.send(ctx, stdout, stderr)
 	}
-	thin, err := openThin()
-	if err != nil {
-		return err
+	if t.thin == nil {
+		if t.thin, err = openThin(); err != nil {
+			return err
+		}
 	}
-	defer thin.file.Close()
-	err = syscall.Exec(thin.file.Name(), t.arguments(), t.env)
+	err = syscall.Exec(t.thin.path, t.arguments(), t.env)
 	return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("cronce, beside this program, cannot be started: %w", err)}
 }
 
@@ -49,6 +63,9 @@ type triggered struct {
 	job, store string
 	file       string // a crontab or, with isConfig, a YAML file
 	isConfig   bool
+	system     bool             // it is in the crontabs of the machine, or in that file among them
+	user       string           // and of that user; empty: of the only one
+	thin       *thin            // nil: not opened yet
 	command    []string         // of the job or, with "--", of the command line
 	http       *request.Request // of the job, in place of a command
 	policies   cronce.Job
@@ -80,32 +97,38 @@ func readTrigger(args []string) (*triggered, error) {
 	}
 	f.Func("crontab", "", file(false))
 	f.Func("config", "", file(true))
+	f.BoolVar(&t.system, "system", false, "")
+	f.StringVar(&t.user, "user", "", "")
 	rest, err := f.Parse(args)
 	if err != nil {
 		return nil, err
 	}
 	t.store = *store
+	named := false
+	f.Visit(func(f *flag.Flag) { named = named || f.Name == "store" })
 	if t.job, err = oneJob("trigger", rest); err != nil {
 		return nil, err
 	}
 	switch {
+	case t.system && (named || t.isConfig || t.command != nil):
+		return nil, cli.Misuse("trigger", "--system finds the job in the crontabs of the machine, and runs it in its user's own store: --store, --config and '-- COMMAND' contradict it")
+	case t.system:
+	case t.user != "":
+		return nil, cli.Misuse("trigger", "--user: a name is expected")
 	case t.file == "" && t.command == nil:
-		return nil, cli.Misuse("trigger", "what is job %q to do? A store keeps no commands: give --crontab FILE, --config FILE, or -- COMMAND", t.job)
+		return nil, cli.Misuse("trigger", "what is job %q to do? A store keeps no commands: give --crontab FILE, --config FILE, -- COMMAND or, for the crontabs of the machine, --system", t.job)
 	case t.file != "" && t.command != nil:
 		return nil, cli.Misuse("trigger", "a file and a command contradict each other")
 	}
 	return t, nil
 }
 
-// prepare finds out what to run, and who has paused the job, if somebody has.
+// prepare finds out with what settings a command is run, and who has paused the
+// job, if somebody has.
 func (t *triggered) prepare(ctx context.Context) (*cronce.Request, error) {
-	if t.file != "" {
-		if err := t.fromFile(); err != nil {
-			return nil, err
-		}
-	}
 	store, err := cli.OpenForReading(t.store)
-	if err != nil && t.file != "" {
+	fromLine := t.file != "" || t.system
+	if err != nil && fromLine {
 		return nil, nil // the run makes the store, or says what is wrong with it
 	}
 	if err != nil {
@@ -116,7 +139,7 @@ func (t *triggered) prepare(ctx context.Context) (*cronce.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.file != "" {
+	if fromLine {
 		return state.Paused, nil
 	}
 	if !known {
@@ -139,7 +162,7 @@ func warningNow(job cronce.Job) time.Duration {
 
 // fromFile takes the job from its file: what serve would do with it.
 func (t *triggered) fromFile() error {
-	read, err := readFile(t.file, t.isConfig)
+	read, err := readFile(t.file, t.isConfig, true)
 	if err != nil {
 		return err
 	}
@@ -153,9 +176,24 @@ func (t *triggered) fromFile() error {
 		t.store = read.store
 	}
 	if me := account(); line.User != "" && line.User != me.Username {
-		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s:%d: job %q is to run as user %q, and this is %s: sudo -u %[4]s cronce trigger …",
-			t.file, line.Number, t.job, line.User, me.Username)}
+		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s:%d: job %q is to run as user %q, and this is %s: as root: cronce trigger %[3]s --system --user %[4]s%[6]s",
+			t.file, line.Number, t.job, line.User, me.Username, t.amongOthers())}
 	}
+	return t.take(job, false)
+}
+
+// amongOthers names the file to trigger --system where it does not read that anyway.
+func (t *triggered) amongOthers() string {
+	if (&systemCrontabs{explicit: []string{t.file}}).ofCron() {
+		return ""
+	}
+	return " --crontab " + t.file
+}
+
+// take has that job run, in its working directory; anywhere: in / where there is
+// none.
+func (t *triggered) take(job fileJob, anywhere bool) (err error) {
+	line := job.Lines[0]
 	t.policies, t.warnAt = job.Job.Job, warningNow(job.Job.Job)
 	t.command = []string{line.Shell(), "-c", line.Command}
 	if job.config != nil {
@@ -172,7 +210,11 @@ func (t *triggered) fromFile() error {
 		}
 	}
 	home, _ := lookup(t.env, "HOME")
-	if err := os.Chdir(home); err != nil {
+	err = os.Chdir(home)
+	if err != nil && anywhere {
+		err = os.Chdir("/")
+	}
+	if err != nil {
 		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("job %q: its working directory: %w: nothing was run", t.job, err)}
 	}
 	return stdin(line.Stdin)

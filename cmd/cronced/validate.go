@@ -36,7 +36,7 @@ func validate(args []string, stdout, stderr io.Writer) error {
 	case len(paths) == 0:
 		return cli.Misuse("validate", "a crontab is needed, or a YAML file, as in: cronce validate FILE")
 	}
-	read, err := readFiles(paths, func(path string) bool { return config.IsPath(path) || config.Looks(path) })
+	read, err := readFiles(paths, func(path string) bool { return config.IsPath(path) || config.Looks(path) }, false)
 	if err != nil {
 		return err
 	}

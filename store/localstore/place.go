@@ -212,8 +212,7 @@ func (h host) faults(dir string, info os.FileInfo) (all []error) {
 		all = append(all, &cronce.ConfigError{Store: dir, What: what, Cure: cure})
 	}
 	if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != h.uid {
-		refuse(fmt.Sprintf("it belongs to user %d, this is user %d", owner, h.uid),
-			fmt.Sprintf("a store has one user: do this as that user (sudo -u '#%d' cronce …), or set CRONCE_STORE to another folder; to give it to this user: chown -R %d %s", owner, h.uid, dir))
+		refuse(fmt.Sprintf("it belongs to user %d, this is user %d", owner, h.uid), h.ownerCure(dir, owner))
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		refuse(fmt.Sprintf("others can write to it (mode %04o)", info.Mode().Perm()), "chmod 0700 "+dir)

@@ -233,7 +233,7 @@ func diskError(dir, consequence string, err error) error {
 		what = "the disk has errors"
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return &cronce.ConfigError{Store: dir, What: "no access: " + err.Error(),
-			Cure: fmt.Sprintf("give it to its user: chown -R %d %s; chmod -R u+rwX %s", os.Geteuid(), dir, dir)}
+			Cure: thisHost().accessCure(dir)}
 	case errors.Is(err, syscall.ELOOP):
 		return &cronce.ConfigError{Store: dir, What: "a symbolic link is in the place of a file: " + err.Error(), Cure: "remove the link"}
 	}
