@@ -37,6 +37,9 @@ type Scheduler struct {
 	// Gate, if set, bounds them in place of MaxRunning: several schedulers may
 	// have one.
 	Gate Gate
+	// NotBefore, if set, is for whom others ran the jobs until then: what was
+	// due by then is not caught up, now or ever, but put on record as late.
+	NotBefore time.Time
 
 	mu        sync.Mutex
 	timetable Timetable
@@ -359,6 +362,9 @@ func (s *Scheduler) backlog(p *planned, from, to time.Time) {
 			for range p.Slots(tick) {
 				c := p.claim(tick, s.holder())
 				c.StartDeadline = 0 // the window is the bound
+				if !tick.After(s.NotBefore) {
+					c.StartDeadline = 1 // passed
+				}
 				c.CatchUp = p.Job.Catchup == CatchupAll && !p.schedule.Next(tick).After(time.Now())
 				for s.offer(c, p.Work) == errHeld {
 					if !pause(s.ctx, lookAgain) {

@@ -139,6 +139,47 @@ func TestScheduler_CatchupOnlyWhatWasDue(t *testing.T) {
 	})
 }
 
+// What others ran until NotBefore is run neither by the scheduler that is told
+// so nor by one that comes after it; what passes later is caught up as ever.
+func TestScheduler_NotBefore(t *testing.T) {
+	for policy, want := range map[cronce.Catchup][]int{cronce.CatchupLast: {50}, cronce.CatchupAll: {40, 50}} {
+		dir := t.TempDir() + "/store"
+		synctest.Test(t, func(t *testing.T) {
+			store := openStore(t, dir)
+			run := func(d time.Duration, notBefore time.Time) []int {
+				hour := time.Now().Truncate(time.Hour)
+				l := &ranTicks{}
+				s := &cronce.Scheduler{Store: store, NotBefore: notBefore}
+				job := cronce.Job{Name: "job", Schedule: "*/10 * * * *", Zone: "UTC", Catchup: policy, CatchupWindow: 24 * time.Hour}
+				if err := s.Add(job, l.work); err != nil {
+					t.Fatal(err)
+				}
+				runFor(d, s)
+				return l.minutes(hour)
+			}
+			toNextHour()
+			time.Sleep(time.Second)
+			run(time.Minute, time.Time{}) // so that the job is known
+			time.Sleep(34 * time.Minute)  // others run :10, :20 and :30
+			if got := run(time.Minute, time.Now()); len(got) > 0 {
+				t.Errorf("%v: ran for minutes %v all the same", policy, got)
+			}
+			cut := time.Now()
+			if got := run(time.Minute, time.Time{}); len(got) > 0 {
+				t.Errorf("%v: the next one ran for minutes %v", policy, got)
+			}
+			time.Sleep(16 * time.Minute) // :40 and :50 are nobody's
+			if got := run(time.Minute, cut); !slices.Equal(got, want) {
+				t.Errorf("%v: ran for minutes %v, want %v", policy, got, want)
+			}
+			runs, err := store.Runs(t.Context(), cronce.RunQuery{Job: "job"})
+			if err != nil || len(runs) == 0 || runs[0].Skip != cronce.SkipLate {
+				t.Errorf("%v: on record is %+v, %v", policy, runs, err)
+			}
+		})
+	}
+}
+
 // A held job keeps its backlog: catch-up ticks are not skipped for a run that
 // goes on, and run when it has ended, in order and one at a time.
 func TestScheduler_HeldLeaseDoesNotEatTheBacklog(t *testing.T) {

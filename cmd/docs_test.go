@@ -40,9 +40,11 @@ var languages = map[string]func(*page, block){
 // elsewhere are the commands of pages that are not run here but by another
 // test: the file, and what it says there.
 var elsewhere = map[string][2]string{
-	"cronce demo crons":                              {"testdata/demo_crons.txtar", "cronce demo crons"},
-	"cronce demo notices":                            {"testdata/demo_notices.txtar", "cronce demo notices"},
-	"sudo cronce store init --user app":              {"operations_test.go", "store init --user"}, // root's, on the machine itself
+	"cronce demo crons":                 {"testdata/demo_crons.txtar", "cronce demo crons"},
+	"cronce demo notices":               {"testdata/demo_notices.txtar", "cronce demo notices"},
+	"sudo cronce store init --user app": {"operations_test.go", "store init --user"}, // root's, on the machine itself
+	`printf '[Service]\nExecStart=\nExecStart=/usr/local/bin/cronce serve --system --no-catchup\n' | sudo tee /run/systemd/system/cronce-system.service.d/once.conf`: {"serve_catchup_test.go", `serve("--no-catchup")`},
+
 	"sudo cronce trigger report --system --user app": {"another_user_test.go", `"--system", "--user", name`},
 	"sudo cronce validate --system":                  {"serve_system_test.go", `"validate", "--system"`},
 }

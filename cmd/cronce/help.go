@@ -37,9 +37,9 @@ Try it:  printf '@every 2s echo hello\n' >try.cron && cronce serve --crontab try
 `
 
 const helpServe = `usage: cronce serve [--crontab FILE]... [--config FILE]... [--store DIR] [--strict]
-                    [--max-running N] [--log-format text|json]
+                    [--max-running N] [--no-catchup] [--log-format text|json]
        cronce serve --system [--crontab FILE]... [--strict] [--max-running N]
-                    [--log-format text|json] [--beside-cron]
+                    [--no-catchup] [--log-format text|json] [--beside-cron]
 
 Runs the jobs of crontabs and YAML files, in place of cron. Every tick (scheduled time) of a
 job is claimed in the store before it is run, so that any number of serves on
@@ -55,6 +55,8 @@ is skipped, and both are on record ('cronce runs').
                    good ones are served and the bad ones are named
   --max-running N  at most N runs at once (default: any number); ticks beyond
                    wait, oldest first
+  --no-catchup     what was due before this start has been run by another, as
+                   cron: it is put on record as skipped, and not caught up
   --log-format text|json
                    for people (default), or an object a line, for log collectors
   --system         in place of cron for the whole machine, as root: /etc/crontab,
@@ -79,8 +81,8 @@ const helpValidate = `usage: cronce validate FILE...
 
 Reads crontabs and YAML files (.yaml, .yml, or told by their first line) as serve
 does and lists their jobs with the next tick of each; what is wrong is named by
-file, line and column. It runs nothing, and opens no store. Exit 0 when all is well, 78 when something is
-wrong.
+file, line and column. It runs nothing, and opens no store. Exit 0 when all is
+well, also where it warns, 78 when something is wrong.
 
   --system        the crontabs that serve --system reads, with their users (root)
   --print-schema  print a JSON Schema of the YAML files instead, for editors

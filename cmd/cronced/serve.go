@@ -38,7 +38,8 @@ type server struct {
 	gate   cronce.Gate
 	atBoot func(job string) bool // nil: the @reboot lines of all jobs
 
-	configured bool // dir is as the YAML files say
+	notBefore  time.Time // what was due by then is nobody's to catch up
+	configured bool      // dir is as the YAML files say
 }
 
 // serve runs the jobs of crontabs until it is told to stop.
@@ -54,6 +55,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		return nil
 	})
+	f.BoolFunc("no-catchup", "", func(string) error { s.notBefore = time.Now(); return nil })
 	asJSON := false
 	f.Func("log-format", "", func(v string) error {
 		if asJSON = v == "json"; !asJSON && v != "text" {
@@ -83,7 +85,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case *whole && len(s.crontabs.config) > 0:
 		return cli.Misuse("serve", "--system and --config contradict each other: --system is for crontabs, whose lines name users")
 	case *whole:
-		return (&system{crontabs: systemCrontabs{explicit: s.crontabs.paths}, strict: s.strict, besideCron: *besideCron, json: asJSON}).serve(ctx, maxRunning, stdout, stderr)
+		return (&system{crontabs: systemCrontabs{explicit: s.crontabs.paths}, strict: s.strict, besideCron: *besideCron, notBefore: s.notBefore, json: asJSON}).serve(ctx, maxRunning, stdout, stderr)
 	case len(s.crontabs.paths) == 0:
 		return cli.Misuse("serve", "a crontab is needed, as in: cronce serve --crontab FILE, or a YAML file: --config FILE")
 	}
@@ -136,7 +138,7 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 	running, stopRuns := context.WithCancelCause(ctx)
 	defer stopRuns(nil)
 
-	s.scheduler = &cronce.Scheduler{Store: s.store, Report: s.out.report, Via: "serve", BaseContext: running, MaxRunning: maxRunning, Gate: s.gate}
+	s.scheduler = &cronce.Scheduler{Store: s.store, Report: s.out.report, Via: "serve", BaseContext: running, MaxRunning: maxRunning, Gate: s.gate, NotBefore: s.notBefore}
 	if err := s.scheduler.Set(s.plans(jobs)); err != nil {
 		return &cli.ExitError{Code: cli.Config, Err: err}
 	}

@@ -40,7 +40,7 @@ func serveUser(ctx context.Context, stdout io.Writer) error {
 	defer store.Close()
 	orders := make(chan userOrder)
 	s := &server{
-		store: store, orders: orders, reap: newReaper(os.Getpid()),
+		store: store, orders: orders, notBefore: first.NotBefore, reap: newReaper(os.Getpid()),
 		thin: &thin{os.NewFile(thinFD, "cronce"), fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), thinFD)},
 		out:  newLines(stdout, false),
 		atBoot: func(name string) bool {

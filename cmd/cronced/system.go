@@ -23,6 +23,7 @@ type system struct {
 	crontabs   systemCrontabs
 	strict     bool
 	besideCron bool
+	notBefore  time.Time // what was due by then is nobody's to catch up
 	thin       *thin
 	reap       *reaper
 	json       bool // its lines

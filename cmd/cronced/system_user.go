@@ -26,7 +26,9 @@ type userOrder struct {
 	End   bool      // and end those that go on
 	Turns []string  // that have come, by id
 
-	Bounded bool // there are turns to ask for; said once, at first
+	// Said once, at first.
+	Bounded   bool      // there are turns to ask for
+	NotBefore time.Time // what was due by then is not caught up
 }
 
 // userJob is a job on its way to the serve of its user.
@@ -183,7 +185,7 @@ func (u *userServe) once() error {
 	fed := newFeed(orders)
 	u.mu.Lock()
 	u.feed = fed
-	fed.put(userOrder{Jobs: u.jobs, Drain: u.phase >= draining, End: u.phase == ending, Bounded: u.system.turns != nil})
+	fed.put(userOrder{Jobs: u.jobs, Drain: u.phase >= draining, End: u.phase == ending, Bounded: u.system.turns != nil, NotBefore: u.system.notBefore})
 	u.mu.Unlock()
 	var readers sync.WaitGroup
 	readers.Go(func() { u.relay(lines) })
@@ -254,6 +256,9 @@ func (f *feed) put(o userOrder) {
 	f.next.Drain = f.next.Drain || o.Drain
 	f.next.End = f.next.End || o.End
 	f.next.Bounded = f.next.Bounded || o.Bounded
+	if !o.NotBefore.IsZero() {
+		f.next.NotBefore = o.NotBefore
+	}
 	f.next.Turns = append(f.next.Turns, o.Turns...)
 	f.mu.Unlock()
 	select {
