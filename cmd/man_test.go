@@ -39,6 +39,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("%s does not start what was installed: %v\n%s", path, err, text)
 		}
 	}
+	verifyUnits(t, units)
 	page, err := os.ReadFile(filepath.Join(at, "share/man/man1/cronce.1"))
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +69,29 @@ func TestInstall(t *testing.T) {
 		}
 		if out, err := exec.Command("mandoc", "-T", "lint", "-W", "warning", page).CombinedOutput(); err != nil {
 			t.Errorf("mandoc: %v\n%s", err, out)
+		}
+	}
+}
+
+// verifyUnits has systemd read units, where it is installed: with a program and a
+// user that are here.
+func verifyUnits(t *testing.T, units []string) {
+	t.Helper()
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		return
+	}
+	dir := t.TempDir()
+	for _, path := range units {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unit := strings.ReplaceAll(string(text), "/opt/cronce/bin/cronce", "/bin/true")
+		unit = strings.ReplaceAll(unit, "User=cronce\n", "User=daemon\n")
+		name := write(t, filepath.Join(dir, filepath.Base(path)), unit)
+		if out, err := exec.Command(analyze, "verify", "--man=no", name).CombinedOutput(); err != nil || strings.Contains(string(out), name) {
+			t.Errorf("%s: %v\n%s", path, err, out)
 		}
 	}
 }

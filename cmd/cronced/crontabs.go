@@ -51,6 +51,9 @@ func readFiles(paths []string, isConfig func(path string) bool, forRun bool) (c 
 		c.problems = append(c.problems, one.problems...)
 		c.warnings = append(c.warnings, one.warnings...)
 		for _, job := range one.jobs {
+			if !forRun && job.config == nil {
+				c.warnings = append(c.warnings, userInCommand(path, job.Job)...)
+			}
 			place := fmt.Sprintf("%s:%d", path, job.Lines[0].Number)
 			switch {
 			case places[job.Name] != "":

@@ -6,7 +6,9 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/user"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -43,9 +45,6 @@ func validate(args []string, stdout, stderr io.Writer) error {
 	if read.badStore != nil && os.Getenv("CRONCE_STORE") == "" {
 		read.problems = append(read.problems, read.badStore)
 	}
-	for _, w := range read.warnings {
-		fmt.Fprintf(stderr, "cronce: %v\n", w)
-	}
 	now := time.Now()
 	out := bufio.NewWriter(stdout)
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -60,7 +59,7 @@ func validate(args []string, stdout, stderr io.Writer) error {
 		fmt.Fprintf(tw, "%s\t%s\t%s\n", job.Name, next, job.Definition())
 	}
 	tw.Flush()
-	return tellProblems(out, stderr, read.problems)
+	return tellProblems(out, stderr, read.warnings, read.problems)
 }
 
 // validateSystem is validate for serve --system.
@@ -78,8 +77,11 @@ func validateSystem(paths []string, stdout, stderr io.Writer) error {
 	if len(users) > 0 {
 		fmt.Fprintln(tw, "USER\tJOB\tWHERE\tNEXT\tDEFINITION")
 	}
+	var warnings []error
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		for _, job := range users[name].jobs {
+			path, _, _ := strings.Cut(users[name].places[job.Name], ":")
+			warnings = append(warnings, userInCommand(path, job)...)
 			next, err := nextOf(job, now)
 			if err != nil {
 				return err
@@ -88,7 +90,7 @@ func validateSystem(paths []string, stdout, stderr io.Writer) error {
 		}
 	}
 	tw.Flush()
-	return tellProblems(out, stderr, problems)
+	return tellProblems(out, stderr, warnings, problems)
 }
 
 // nextOf is when a job is due next, for people.
@@ -103,8 +105,29 @@ func nextOf(job *crontab.Job, now time.Time) (string, error) {
 	return cronce.Stamp(s.Next(now)), nil
 }
 
-// tellProblems ends a validation: with the problems, if there are any.
-func tellProblems(out *bufio.Writer, stderr io.Writer, problems []error) error {
+// userInCommand warns of lines of a user's crontab that begin with a user, as those
+// of a system crontab do: the shell would look for a program of that name.
+func userInCommand(path string, job *crontab.Job) (warnings []error) {
+	for _, line := range job.Lines {
+		word, rest, _ := strings.Cut(strings.TrimSpace(line.Command), " ")
+		if line.User != "" || strings.TrimSpace(rest) == "" {
+			continue
+		}
+		if _, err := user.Lookup(word); err != nil {
+			continue
+		}
+		if env := once(environment(line)); lookPath(word, env) == word {
+			warnings = append(warnings, fmt.Errorf("warning: %s:%d: %q is a user of this machine, and here a part of the command: only system crontabs (/etc/crontab, /etc/cron.d) name a user in a line; take it out, or serve the file with --system --crontab", path, line.Number, word))
+		}
+	}
+	return warnings
+}
+
+// tellProblems ends a validation: with warnings, and the problems, if there are any.
+func tellProblems(out *bufio.Writer, stderr io.Writer, warnings, problems []error) error {
+	for _, w := range warnings {
+		fmt.Fprintf(stderr, "cronce: %v\n", w)
+	}
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "cronce: %v\n", p)
 	}
