@@ -45,6 +45,8 @@ var elsewhere = map[string][2]string{
 	"sudo cronce store init --user app": {"operations_test.go", "store init --user"}, // root's, on the machine itself
 	`printf '[Service]\nExecStart=\nExecStart=/usr/local/bin/cronce serve --system --no-catchup\n' | sudo tee /run/systemd/system/cronce-system.service.d/once.conf`: {"serve_catchup_test.go", `serve("--no-catchup")`},
 
+	"sudo cronce status --system":                    {"system_view_test.go", `"status", "--system"`},
+	"sudo cronce runs --system --failed --since 24h": {"system_view_test.go", `"runs", "--system", "--failed"`},
 	"sudo cronce trigger report --system --user app": {"another_user_test.go", `"--system", "--user", name`},
 	"sudo cronce validate --system":                  {"serve_system_test.go", `"validate", "--system"`},
 }

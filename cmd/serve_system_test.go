@@ -339,18 +339,25 @@ func TestServeSystem_NotBesideCron(t *testing.T) {
 
 // Whoever is not root is told what to do.
 func TestServeSystem_OnlyRoot(t *testing.T) {
+	cmd, done := asNobody(t, "serve", "--system")
+	defer done()
+	refusedToOthers(t, cmd)
+}
+
+// asNobody is a command of cronced by a user who is not root.
+func asNobody(t *testing.T, args ...string) (cmd *exec.Cmd, done func()) {
+	t.Helper()
 	program, err := os.Open(filepath.Join(bin, "cronced"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer program.Close()
-	cmd := exec.Command("/proc/self/fd/3", "serve", "--system") // the way to it may be closed to others
+	cmd = exec.Command("/proc/self/fd/3", args...) // the way to it may be closed to others
 	cmd.ExtraFiles = []*os.File{program}
 	cmd.Dir = "/"
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
-	refusedToOthers(t, cmd)
+	return cmd, func() { program.Close() }
 }
 
 func refusedToOthers(t *testing.T, cmd *exec.Cmd) {

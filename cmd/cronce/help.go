@@ -168,8 +168,9 @@ Prints when a schedule is due, one RFC 3339 time in UTC a line.
   cronce next --name report 'H H(0-5) * * *'   spread by the job's name
 `
 
-const helpRuns = `usage: cronce runs [JOB] [--since TIME|DURATION] [-n N] [--json] [--store DIR]
-                   [--user NAME]
+const helpRuns = `usage: cronce runs [JOB] [--since TIME|DURATION] [--failed] [-n N] [--json]
+                   [--store DIR] [--user NAME]
+       cronce runs [JOB] --system [--since TIME|DURATION] [--failed] [-n N] [--json]
        cronce runs --id RUN [--store DIR] [--user NAME]
 
 Lists what was decided, oldest first: runs with how they ended and how long they
@@ -178,13 +179,16 @@ took, skips with the reason. With --id: one run, with the end of its output.
   --id RUN       this run only, with the last 64 KiB of its output; the beginning
                  of its id is enough
   --since WHEN   since a time (RFC 3339), or that long ago (as 90m or 36h)
+  --failed       only those that failed, timed out or were lost
   -n N           the newest N (default 50; 0: all)
   --json         one JSON object a line
+  --system       as root: those of all users of the machine
   --store DIR    as for serve
   --user NAME    as root: as that user, and so from that user's store
 `
 
 const helpStatus = `usage: cronce status [JOB] [--json] [--store DIR] [--user NAME]
+       cronce status [JOB] --system [--json]
 
 Shows each job of the store: whether it runs now and since when, what was
 decided last and how it ended, and its next tick. A job that a serve ran last has
@@ -192,6 +196,7 @@ a next tick only while one serves it; any other has the one of its schedule, whi
 a line of cron is to start. A job that was taken out of its crontab stays listed,
 with what it did.
 
+  --system      as root: the jobs of all users of the machine
   --user NAME   as root: as that user, and so from that user's store
 `
 

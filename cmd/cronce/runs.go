@@ -24,6 +24,7 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 	since := f.String("since", "", "")
 	id := f.String("id", "", "")
 	n := f.Int("n", 50, "")
+	failed := f.Bool("failed", false, "")
 	asJSON := f.Bool("json", false, "")
 	rest, err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -37,6 +38,8 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 		return cli.Misuse("runs", "one job at most is expected, not %d", len(rest))
 	case *n < 0:
 		return cli.Misuse("runs", "-n %d: a number from 0 on is needed", *n)
+	case *failed && *id != "":
+		return cli.Misuse("runs", "--failed and --id contradict each other")
 	case len(rest) == 1:
 		q.Job = rest[0]
 		if err := cronce.CheckName(q.Job); err != nil {
@@ -53,12 +56,21 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	defer store.Close()
+	if *failed {
+		q.Limit = 0 // the newest of those that failed
+	}
 	list, err := store.Runs(ctx, q)
 	if err == nil && len(list) == 0 && *id != "" {
 		list, err = runsBeginning(ctx, store, q)
 	}
 	if err != nil {
 		return err
+	}
+	if *failed {
+		list = slices.DeleteFunc(list, func(r cronce.Run) bool { return !wrong(r) })
+		if *n > 0 {
+			list = list[max(0, len(list)-*n):]
+		}
 	}
 	if len(list) == 0 {
 		if err := cli.CheckKnown(ctx, store, *dir, q.Job); err != nil {
@@ -103,6 +115,11 @@ func runsBeginning(ctx context.Context, store *cronce.Store, q cronce.RunQuery) 
 		return store.Runs(ctx, q) // with its output
 	}
 	return nil, cli.Misuse("runs", "--id %s: %d runs have an id that begins so, as %s and %s", begin, len(all), all[0].ID, all[1].ID)
+}
+
+// wrong reports whether somebody has to look at a run: nobody asked for this end.
+func wrong(r cronce.Run) bool {
+	return r.Outcome == cronce.Failed || r.Outcome == cronce.TimedOut || r.Outcome == cronce.Lost
 }
 
 // checkWhole says what is wrong with the records of which the readable part has

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cronce/cronce"
@@ -50,25 +49,23 @@ func status(ctx context.Context, args []string, stdout io.Writer) error {
 	} else if states, err = store.Jobs(ctx); err != nil {
 		return err
 	}
+	now := time.Now()
+	serves, left := localstore.ReadServes(*dir), false
+	list := make([]cli.StateOf, len(states))
+	for i, s := range states {
+		list[i] = cli.StateOf{JobState: s, Next: cli.NextTick(s, now)}
+		if s.Last != nil && s.Last.Holder.Via == "serve" && !serves.Serve(s.Job) {
+			list[i].Next, left = "-", true // nobody is there to start it
+		}
+	}
 	out := bufio.NewWriter(stdout)
 	if *asJSON {
-		if err := cli.WriteJSON(out, states); err != nil {
+		if err := cli.WriteJSON(out, list); err != nil {
 			return err
 		}
 		return out.Flush()
 	}
-	now := time.Now()
-	serves, left := localstore.ReadServes(*dir), false
-	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "JOB\tNOW\tLAST\tNEXT\tSCHEDULE")
-	for _, s := range states {
-		next := cli.NextTick(s, now)
-		if s.Last != nil && s.Last.Holder.Via == "serve" && !serves.Serve(s.Job) {
-			next, left = "-", true // nobody is there to start it
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", s.Job, cli.Doing(s, now), cli.Last(s, now), next, s.Definition)
-	}
-	tw.Flush()
+	cli.WriteStates(out, list, now, false)
 	if left && serves.Count == 0 {
 		fmt.Fprintln(out, "no serve is running on this store")
 	}

@@ -44,8 +44,8 @@ func userFlag(args []string) (name string, rest []string, err error) {
 	if i := slices.Index(args, "--"); i >= 0 {
 		own = i // what stands behind is another program's
 	}
-	if !slices.Contains(asUserCommands, command) || command == "trigger" && slices.ContainsFunc(args[:own], func(w string) bool { return w == "--system" || w == "-system" }) {
-		return "", args, nil // trigger --system looks for the job as root
+	if !slices.Contains(asUserCommands, command) || slices.ContainsFunc(args[:own], func(w string) bool { return w == "--system" || w == "-system" }) {
+		return "", args, nil // --system looks at what there is of others as root
 	}
 	for i := 1; i < own; i++ {
 		flag, value, joined := strings.Cut(args[i], "=")

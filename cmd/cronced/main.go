@@ -49,6 +49,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return cli.Fail(stderr, trigger(ctx, rest, stdout, stderr))
 	case "trigger-user":
 		return cli.Fail(stderr, triggerUser(ctx, rest, stdout, stderr))
+	case "status":
+		return cli.Fail(stderr, systemStatus(ctx, rest, stdout, stderr))
+	case "runs":
+		return cli.Fail(stderr, systemRuns(ctx, rest, stdout, stderr))
 	case "pause":
 		return cli.Fail(stderr, pause(ctx, rest, stdout))
 	case "resume":

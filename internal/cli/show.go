@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cronce/cronce"
@@ -155,21 +154,6 @@ func Brief(d time.Duration) string {
 		return d.Round(100 * time.Millisecond).String()
 	}
 	return d.Round(time.Second).String()
-}
-
-// WriteRuns lists runs, a line each.
-func WriteRuns(w io.Writer, list []cronce.Run, now time.Time) {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "START\tJOB\tTICK\tRESULT\tTOOK\tRUN\tNOTE")
-	for _, r := range list {
-		tick := cronce.Stamp(r.Tick)
-		if r.Tick.IsZero() {
-			tick = "by hand"
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			cronce.Stamp(r.Start), r.Job, tick, Outcome(r), Took(r, now), r.ID, Note(r))
-	}
-	tw.Flush()
 }
 
 // WriteJSON writes one object a line.

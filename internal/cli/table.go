@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cronce/cronce"
+)
+
+// RunOf is a run of a user's, where there are those of several.
+type RunOf struct {
+	User string `json:"user"`
+	cronce.Run
+}
+
+// StateOf is a job as it is now, of a user's where there are those of several.
+type StateOf struct {
+	User string `json:"user,omitempty"`
+	cronce.JobState
+	Next string `json:"next,omitempty"` // its next tick, "-" where nobody is there to start it
+}
+
+// WriteRuns lists runs, a line each.
+func WriteRuns(w io.Writer, list []cronce.Run, now time.Time) {
+	t := newTable(w, runColumns...)
+	for _, r := range list {
+		t.row(runCells(r, now)...)
+	}
+	t.Flush()
+}
+
+// WriteRunsOf lists the runs of users.
+func WriteRunsOf(w io.Writer, list []RunOf, now time.Time) {
+	t := newTable(w, append([]string{"USER"}, runColumns...)...)
+	for _, r := range list {
+		t.row(append([]string{r.User}, runCells(r.Run, now)...)...)
+	}
+	t.Flush()
+}
+
+var runColumns = []string{"START", "JOB", "TICK", "RESULT", "TOOK", "RUN", "NOTE"}
+
+func runCells(r cronce.Run, now time.Time) []string {
+	tick := cronce.Stamp(r.Tick)
+	if r.Tick.IsZero() {
+		tick = "by hand"
+	}
+	return []string{cronce.Stamp(r.Start), r.Job, tick, Outcome(r), Took(r, now), r.ID, Note(r)}
+}
+
+// WriteStates lists jobs as they are now, a line each; ofUsers: with the user.
+func WriteStates(w io.Writer, list []StateOf, now time.Time, ofUsers bool) {
+	columns := []string{"USER", "JOB", "NOW", "LAST", "NEXT", "SCHEDULE"}
+	first := 1
+	if ofUsers {
+		first = 0
+	}
+	t := newTable(w, columns[first:]...)
+	for _, s := range list {
+		cells := []string{s.User, s.Job, Doing(s.JobState, now), Last(s.JobState, now), s.Next, s.Definition.String()}
+		t.row(cells[first:]...)
+	}
+	t.Flush()
+}
+
+// table writes columns.
+type table struct{ *tabwriter.Writer }
+
+func newTable(w io.Writer, columns ...string) table {
+	t := table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	t.row(columns...)
+	return t
+}
+
+// breaks would begin another column or line.
+var breaks = strings.NewReplacer("\t", " ", "\n", " ", "\v", " ", "\f", " ")
+
+// row writes a row. What users have written cannot forge one, or disturb a
+// terminal.
+func (t table) row(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = string(Readable([]byte(breaks.Replace(cell))))
+	}
+	fmt.Fprintln(t, strings.Join(cells, "\t"))
+}
