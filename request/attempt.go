@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/textproto"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -54,6 +55,9 @@ func (t Task) Do(ctx context.Context) cronce.Result {
 		case t.Job.Timeout > 0 && time.Since(began)+wait >= t.Job.Timeout:
 			r.Message += fmt.Sprintf("; no time is left for another attempt within its timeout of %s", t.Job.Timeout)
 			return r
+		case a.after >= year:
+			r.Message += fmt.Sprintf("; it asks to wait for a year or more, longer than %s", maxRetryAfter)
+			return r
 		case a.after > maxRetryAfter:
 			r.Message += fmt.Sprintf("; it asks to wait for %s, longer than %s", a.after, maxRetryAfter)
 			return r
@@ -84,12 +88,19 @@ type attempted struct {
 
 // transport sends each request over a connection of its own, in HTTP/1.1: over
 // one that was used before, or in HTTP/2, the client may send a request anew by
-// itself. It follows no redirect, so that headers go nowhere else.
-func transport() *http.Transport {
+// itself. It follows no redirect, so that headers go nowhere else. Its
+// connection ends with ctx, also under a read that the client left to us.
+func transport(ctx context.Context) *http.Transport {
 	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            dialer.DialContext,
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(dialing context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(dialing, network, address)
+			if err == nil {
+				context.AfterFunc(ctx, func() { conn.Close() })
+			}
+			return conn, err
+		},
 		TLSHandshakeTimeout:    10 * time.Second,
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 		DisableKeepAlives:      true,
@@ -108,14 +119,19 @@ func (t Task) attempt(ctx context.Context, n int) attempted {
 		return attempted{Result: failed("not sent: %v", err), again: true} // a file may be there later
 	}
 	var connected atomic.Bool
-	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	using, done := context.WithCancel(ctx)
+	defer done()
+	req = req.WithContext(httptrace.WithClientTrace(using, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
 	}))
-	resp, err := transport().RoundTrip(req)
+	resp, err := transport(using).RoundTrip(req)
 	if err != nil {
 		return t.noAnswer(ctx, err, connected.Load(), secrets)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols { // its body has no end
+		return attempted{Result: failed("HTTP %s: no other protocol was asked for", statusText(resp.StatusCode))}
+	}
 	keep := newTail(secrets)
 	_, err = keep.ReadFrom(resp.Body)
 	a := attempted{Result: cronce.Result{Message: "HTTP " + statusText(resp.StatusCode)}}
@@ -156,7 +172,7 @@ func (t Task) noAnswer(ctx context.Context, err error, connected bool, secrets [
 		a.Outcome = ""
 		a.Message = context.Cause(ctx).Error() + ", before it was connected"
 	case connected:
-		a.Message = "no answer: " + plain(err, secrets) + ": the request may have been received" + t.noRetry(a.again)
+		a.Message = "no answer: " + unread(err, secrets) + ": the request may have been received" + t.noRetry(a.again)
 	default:
 		a.Message = "not sent: " + plain(err, secrets)
 	}
@@ -177,8 +193,18 @@ func plain(err error, secrets []string) string {
 	if errors.As(err, &dns) {
 		err = dns
 	}
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	return redact(text, secrets)
+	return strings.Join(strings.Fields(redact(err.Error(), secrets)), " ")
+}
+
+// unread is plain for what was sent in place of an answer, which errors quote:
+// that is no part of the text, as it may show what it answers.
+func unread(err error, secrets []string) string {
+	text, _, _ := strings.Cut(plain(err, secrets), `"`)
+	var protocol textproto.ProtocolError
+	if errors.As(err, &protocol) { // "malformed MIME header line: …", without quotes
+		text, _, _ = strings.Cut(string(protocol), ":")
+	}
+	return strings.TrimSpace(text)
 }
 
 func statusText(code int) string {
@@ -189,13 +215,22 @@ func statusText(code int) string {
 	return text
 }
 
-// retryAfter reads the header of that name: seconds, or a time.
+// year is the longest wait that is told from longer ones.
+const year = 365 * 24 * time.Hour
+
+// retryAfter reads the header of that name: seconds, or a time. It is a year at
+// the most, and 0 for what is neither.
 func retryAfter(value string, now time.Time) time.Duration {
-	if n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 31); err == nil {
+	value = strings.TrimSpace(value)
+	n, err := strconv.ParseUint(value, 10, 64)
+	switch {
+	case err == nil && n < uint64(year/time.Second):
 		return time.Duration(n) * time.Second
+	case err == nil || errors.Is(err, strconv.ErrRange):
+		return year
 	}
 	if at, err := http.ParseTime(value); err == nil {
-		return max(0, at.Sub(now)).Round(time.Second)
+		return min(max(0, at.Sub(now)).Round(time.Second), year)
 	}
 	return 0
 }

@@ -153,7 +153,7 @@ func (r Request) build(run cronce.Run, attempt int) (req *http.Request, secrets 
 		if err != nil {
 			return nil, nil, fmt.Errorf("the URL from %s: %w", r.URLFile, err)
 		}
-		secrets = append(secrets, target)
+		secrets = append(secrets, guises(target)...)
 	}
 	method := r.Method
 	if method == "" {
@@ -173,6 +173,11 @@ func (r Request) build(run cronce.Run, attempt int) (req *http.Request, secrets 
 	if req, err = http.NewRequest(method, target, from); err != nil {
 		return nil, nil, errors.New("it cannot be made of this method and URL")
 	}
+	if r.URLFile != "" {
+		for _, part := range partsOfURL(req.URL) {
+			secrets = append(secrets, guises(part)...)
+		}
+	}
 	req.ContentLength = int64(len(body))
 	req.Header.Set("User-Agent", "cronce/"+build.Version())
 	for _, h := range r.Headers {
@@ -181,7 +186,7 @@ func (r Request) build(run cronce.Run, attempt int) (req *http.Request, secrets 
 			if value, err = readSecret(h.File); err != nil {
 				return nil, nil, fmt.Errorf("header %s: %w", h.Name, err)
 			}
-			secrets = append(secrets, value)
+			secrets = append(secrets, guises(value)...)
 		}
 		if textproto.CanonicalMIMEHeaderKey(h.Name) == "Host" {
 			req.Host = value

@@ -175,7 +175,7 @@ func TestDo_RetryAfter(t *testing.T) {
 	if r.Outcome != cronce.Succeeded || r.Attempts != 2 || time.Since(began) < time.Second || len(said) != 1 || !strings.HasSuffix(said[0], "the next one is in 1s") {
 		t.Errorf("%+v after %s, said %q", r, time.Since(began), said)
 	}
-	for _, after := range []string{"7200", time.Now().Add(5 * time.Hour).UTC().Format(http.TimeFormat)} {
+	for _, after := range []string{"7200", "2147483648", "9223372037", "99999999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT", time.Now().Add(5 * time.Hour).UTC().Format(http.TimeFormat)} {
 		s := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", after)
 			w.WriteHeader(503)
@@ -186,7 +186,7 @@ func TestDo_RetryAfter(t *testing.T) {
 			if job.Timeout > 0 {
 				want = "no time is left for another attempt within its timeout of 1m0s"
 			}
-			if r.Outcome != cronce.Failed || !strings.Contains(r.Message, want) {
+			if r.Outcome != cronce.Failed || !strings.Contains(r.Message, want) || strings.Contains(r.Message, "000h") {
 				t.Errorf("%s, %+v: %+v", after, job, r)
 			}
 		}

@@ -2,6 +2,7 @@ package request
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"slices"
@@ -14,14 +15,21 @@ const TailBytes = 64 << 10
 // tail keeps the end of what is read, and counts it, without secrets: some
 // servers show in their answers what they were sent.
 type tail struct {
-	secrets [][]byte // the longest first
-	pending []byte   // not looked through: a secret may begin in it
+	secrets [][]byte  // the longest first
+	first   [256]bool // the bytes that they begin with
+	pending []byte    // not looked through: a secret may begin in it
 	kept    []byte
 	total   int64
 }
 
 // newTail returns a tail without these secrets.
-func newTail(secrets []string) *tail { return &tail{secrets: parts(secrets)} }
+func newTail(secrets []string) *tail {
+	t := &tail{secrets: parts(secrets)}
+	for _, s := range t.secrets {
+		t.first[s[0]] = true
+	}
+	return t
+}
 
 // ReadFrom reads to the end.
 func (t *tail) ReadFrom(r io.Reader) (read int64, err error) {
@@ -48,6 +56,10 @@ func (t *tail) redact(end bool) {
 	}
 	done, from := 0, 0
 	for done < len(t.pending) && (end || len(t.pending)-done >= longest) {
+		if !t.first[t.pending[done]] {
+			done++
+			continue
+		}
 		i := slices.IndexFunc(t.secrets, func(s []byte) bool { return bytes.HasPrefix(t.pending[done:], s) })
 		if i < 0 {
 			done++
@@ -97,8 +109,8 @@ func parts(secrets []string) (all [][]byte) {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b []byte) int { return len(b) - len(a) })
-	return all
+	slices.SortFunc(all, func(a, b []byte) int { return cmp.Or(len(b)-len(a), bytes.Compare(a, b)) })
+	return slices.CompactFunc(all, bytes.Equal)
 }
 
 // redact takes the secrets out of a text.
