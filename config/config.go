@@ -100,7 +100,7 @@ func Parse(r io.Reader, path string) (*File, error) {
 		return nil, err
 	}
 	// All that YAML takes for the end of a line.
-	lines := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(text))
+	lines := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(string(text), "\ufeff"))
 	d := &decoder{file: &File{Path: path}, dir: dir, lines: strings.Split(lines, "\n")}
 	if err := d.checkText(lines); err != nil {
 		return nil, err
@@ -156,6 +156,10 @@ func (d *decoder) errorAt(at place, format string, args ...any) *Error {
 		Msg: fmt.Sprintf(format, args...), Snippet: d.snippet(at)}
 }
 
+// detailed is of how many mistakes more is said than what they are: to say it
+// of all could take minutes.
+const detailed = 100
+
 // snippetWidth is how much of a line is shown.
 const snippetWidth = 100
 
@@ -164,7 +168,7 @@ var secretive = regexp.MustCompile(`(?i)://[^/\s]*@|\b(bearer|basic)\s+\S{8}`)
 
 // snippet shows the line of a place, with a mark below it.
 func (d *decoder) snippet(at place) string {
-	if at.line < 1 || at.line > len(d.lines) || secretive.MatchString(d.lines[at.line-1]) {
+	if len(d.file.Errors) >= detailed || at.line < 1 || at.line > len(d.lines) || secretive.MatchString(d.lines[at.line-1]) {
 		return ""
 	}
 	line := []rune(d.lines[at.line-1])

@@ -279,15 +279,26 @@ func (d *decoder) env(base []string, n *node) []string {
 		return base
 	}
 	env := slices.Clone(base)
+	at := map[string]int{} // by name
+	for i, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		at[name] = i
+	}
 	for _, p := range n.pairs {
 		if p.key == "" || strings.ContainsAny(p.key, "=\x00") {
 			d.fail(p.at, nil, "env: %q is no name of a variable", p.key)
 			continue
 		}
-		if text, ok := d.text(p.value, p.key); ok {
-			env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, p.key+"=") })
-			env = append(env, p.key+"="+text)
+		text, ok := d.text(p.value, p.key)
+		if !ok {
+			continue
 		}
+		i, there := at[p.key]
+		if !there {
+			i, at[p.key] = len(env), len(env)
+			env = append(env, "")
+		}
+		env[i] = p.key + "=" + text
 	}
 	return env
 }
@@ -332,7 +343,9 @@ func (d *decoder) unknown(p pair, where string, known []string) {
 		where += ": "
 	}
 	hint := "the keys are " + strings.Join(known, ", ")
-	if k := suggest(p.key, known); k != "" {
+	if len(d.file.Errors) >= detailed {
+		hint = "it is one of many mistakes"
+	} else if k := suggest(p.key, known); k != "" {
 		hint = "did you mean " + k + "?"
 	} else if p.key == "suspend" || p.key == "disabled" || p.key == "enabled" {
 		hint = "'cronce pause JOB' keeps a job from running for a while"

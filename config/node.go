@@ -20,6 +20,7 @@ type node struct {
 	pairs []pair  // of a mapping
 	items []*node // of a list
 	bad   string  // what is wrong with it, if something is
+	size  int     // how many values it is, with all in it
 }
 
 // pair is a key and its value.
@@ -67,6 +68,9 @@ func (d *decoder) parse(text []byte) (root *node, err error) {
 		}
 		root = c.convert(doc.Body)
 	}
+	if c.over != nil {
+		return nil, d.errorAt(*c.over, "with this, more than %d values are taken from anchors, and nothing of the file is read", maxTaken)
+	}
 	if root == nil {
 		root = &node{place: place{1, 1}}
 	}
@@ -108,10 +112,43 @@ func position(n ast.Node) place {
 	return place{1, 1}
 }
 
+// maxTaken is how many values of a file may be copies of others: each line can
+// take all of the line above many times.
+const maxTaken = 200_000
+
 // converter makes nodes of the parser's tree.
-type converter struct{ anchors map[string]*node }
+type converter struct {
+	anchors map[string]*node
+	taken   int    // values, by aliases
+	over    *place // of the alias that took too many
+}
 
 func (c *converter) convert(n ast.Node) *node {
+	v := c.read(n)
+	if v.size == 0 {
+		v.size = 1
+		for _, item := range v.items {
+			v.size += item.size
+		}
+		for _, p := range v.pairs {
+			v.size += max(1, p.value.size)
+		}
+	}
+	return v
+}
+
+// take is what an alias stands for.
+func (c *converter) take(v *node, at place) *node {
+	if c.taken += v.size; c.taken <= maxTaken {
+		return v
+	}
+	if c.over == nil {
+		c.over = &at
+	}
+	return &node{place: at}
+}
+
+func (c *converter) read(n ast.Node) *node {
 	out := &node{}
 	if n == nil {
 		return out
@@ -151,7 +188,7 @@ func (c *converter) convert(n ast.Node) *node {
 	case *ast.AliasNode:
 		name := n.Value.GetToken().Value
 		if v := c.anchors[name]; v != nil {
-			return v
+			return c.take(v, out.place)
 		}
 		out.bad = fmt.Sprintf("there is no anchor &%s above; a text that begins with * is quoted: '*%[1]s'", name)
 	case *ast.TagNode:
@@ -180,7 +217,11 @@ func (c *converter) mapping(out *node, values []*ast.MappingValueNode) *node {
 		p := pair{at: position(v.Key), value: c.convert(v.Value)}
 		switch key := v.Key.(type) {
 		case *ast.MergeKeyNode:
-			merged = append(merged, p.value)
+			if p.value.kind == isList && p.value.bad == "" {
+				merged = append(merged, p.value.items...)
+			} else {
+				merged = append(merged, p.value)
+			}
 			continue
 		case *ast.MappingKeyNode:
 			p.key, p.value = "?", &node{place: p.at, bad: "a key is written as key: value"}
@@ -204,16 +245,10 @@ func (c *converter) mapping(out *node, values []*ast.MappingValueNode) *node {
 		}
 		out.pairs = append(out.pairs, p)
 	}
-	for len(merged) > 0 {
-		m := merged[0]
-		merged = merged[1:]
-		switch {
-		case m.kind == isList && m.bad == "":
-			merged = append(append([]*node(nil), m.items...), merged...)
-			continue
-		case m.kind != isMapping || m.bad != "":
+	for _, m := range merged {
+		if m.kind != isMapping || m.bad != "" {
 			if m.bad == "" {
-				m = &node{place: m.place, bad: "<< takes a mapping, as *name"}
+				m = &node{place: m.place, bad: "<< takes a mapping, as *name, or a list of mappings"}
 			}
 			out.pairs = append(out.pairs, pair{key: "<<", at: m.place, value: m})
 			continue
