@@ -36,6 +36,10 @@ type Holder struct {
 	PID  int    `json:"pid,omitempty"`
 	User string `json:"user,omitempty"`
 	Via  string `json:"via,omitempty"` // the program: "serve", "run", …
+	// Guard: the process is there for this run alone, and may be ended with it
+	// by a [Revoke]. One that is not, as a program with a [Scheduler], is only
+	// asked to end the run.
+	Guard bool `json:"guard,omitempty"`
 }
 
 // String names the holder for people: ann@web1, pid 4242.

@@ -47,7 +47,9 @@ func startRecord(ctx context.Context, job string) *flockRecord {
 }
 
 func flockClaim(job string) cronce.Claim {
-	return cronce.Claim{RunID: cronce.NewRunID(), Job: job, Holder: cronce.ThisProcess("flock")}
+	holder := cronce.ThisProcess("flock")
+	holder.Guard = true
+	return cronce.Claim{RunID: cronce.NewRunID(), Job: job, Holder: holder}
 }
 
 // wait waits for the start to be on record. The error says why it is not.

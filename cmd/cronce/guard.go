@@ -46,6 +46,7 @@ func guardTask(ctx context.Context) error {
 	l := task.Lease
 	l.Lock = os.NewFile(handover.LockFD, "lock")
 	l.Run.Holder = cronce.ThisProcess("serve")
+	l.Run.Holder.Guard = true
 	handover.TellBegun(report) // serve may have gone
 	if l, err = store.Renew(ctx, l); err != nil {
 		return handover.Tell(report, cronce.Result{}, err)

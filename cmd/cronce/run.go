@@ -75,6 +75,7 @@ func (in *invocation) claim(now time.Time) cronce.Claim {
 		RunID: cronce.NewRunID(), Job: in.job.Name, Definition: in.job.Definition(),
 		Overlap: in.job.Overlap, Tick: in.tick.UTC(), Holder: cronce.ThisProcess("run"),
 	}
+	c.Holder.Guard = true
 	if in.tick.IsZero() {
 		c.Tick = time.Time{}
 		if in.schedule != nil && !in.manual && !in.terminal {

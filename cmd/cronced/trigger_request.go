@@ -43,6 +43,7 @@ func (t *triggered) send(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	defer store.Close()
 	holder := cronce.ThisProcess("trigger")
+	holder.Guard = true
 	holder.User = requester()
 	l, err := store.Decide(ctx, cronce.Claim{RunID: cronce.NewRunID(), Job: t.job, Holder: holder})
 	var skipped *cronce.SkippedError

@@ -85,7 +85,7 @@ func (d *driver) jobLocks(ctx context.Context, job string) ([]Lock, error) {
 	var all []Lock
 	for _, l := range lives {
 		// No signals: it only looks.
-		found, err := d.signalHolders(ctx, job, []lockID{l.lock}, 0, 0)
+		found, _, err := d.signalHolders(ctx, job, []lockID{l.lock}, 0, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -40,7 +40,7 @@ var roles map[string]func(args []string) error
 
 func init() {
 	roles = map[string]func([]string) error{
-		"claimer": claimer, "holder": holder, "beside": beside, "container": container, "guard": guard, "wedged": wedged, "stopped": stopped,
+		"claimer": claimer, "holder": holder, "beside": beside, "container": container, "guard": guard, "wedged": wedged, "program": program, "stopped": stopped,
 	}
 }
 
@@ -149,18 +149,20 @@ func claimer(args []string) error {
 }
 
 // holder claims a tick and holds it until its input ends.
-func holder(args []string) error { return hold(args[0], cronce.Overlap{}) }
+func holder(args []string) error { return hold(args[0], claimOf("job", tick(10))) }
 
 // beside is a holder that would let others run beside it.
-func beside(args []string) error { return hold(args[0], cronce.Overlap{Policy: cronce.OverlapAllow}) }
+func beside(args []string) error {
+	c := claimOf("job", tick(10))
+	c.Overlap.Policy = cronce.OverlapAllow
+	return hold(args[0], c)
+}
 
-func hold(dir string, overlap cronce.Overlap) error {
+func hold(dir string, c cronce.Claim) error {
 	_, s, err := client(dir)
 	if err != nil {
 		return err
 	}
-	c := claimOf("job", tick(10))
-	c.Overlap = overlap
 	l, err := s.Claim(context.Background(), c)
 	if err != nil {
 		return err
@@ -222,8 +224,13 @@ func guard(args []string) error {
 // wedged claims a tick and cannot be asked to do anything.
 func wedged(args []string) error {
 	signal.Ignore(syscall.SIGTERM)
-	return holder(args)
+	c := claimOf("job", tick(10))
+	c.Holder.Guard = true
+	return hold(args[0], c)
 }
+
+// program claims a tick for a job that does not listen, one of several of its own.
+func program(args []string) error { return holder(args) }
 
 // stopped takes the decide lock of a job and is stopped while it has it.
 func stopped(args []string) error {

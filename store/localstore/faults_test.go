@@ -460,6 +460,27 @@ func TestRevoke_EndsTheWorkAndTheGuardRecordsIt(t *testing.T) {
 	mustClaim(t, d, claimOf("job", tick(5)))
 }
 
+// A program that has other jobs as well is not ended for one of them, even if
+// that one does not listen: it is named.
+func TestRevoke_SparesAProgram(t *testing.T) {
+	d := newDriver(t, t.TempDir()+"/store")
+	d.grace = 50 * time.Millisecond
+	p := start(t, "program", d.dir)
+	_, id, _ := strings.Cut(p.read(), " ")
+	err := d.Request(t.Context(), cronce.Request{Kind: cronce.Revoke, Job: "job", By: "ann"})
+	var unavailable *cronce.UnavailableError
+	if !errors.As(err, &unavailable) || !strings.Contains(err.Error(), fmt.Sprintf("pid %d, which is there for other jobs too and is not ended for one", p.cmd.Process.Pid)) {
+		t.Errorf("%v", err)
+	}
+	p.stdin.Close()
+	if line := p.read(); line != "finished" {
+		t.Fatal(line)
+	}
+	if r := mustRun(t, d, id); r.Outcome != cronce.Succeeded {
+		t.Errorf("the run is %+v", r)
+	}
+}
+
 // A holder that does not listen is killed after the grace.
 func TestRevoke_KillsWhatDoesNotEnd(t *testing.T) {
 	d := newDriver(t, t.TempDir()+"/store")

@@ -126,6 +126,10 @@ func holderFields(h *cronce.Holder, l *line) {
 	number(l, "pid", &h.PID, ifSet)
 	text(l, "user", &h.User, ifSet)
 	text(l, "via", &h.Via, ifSet)
+	if l.key("guard", h.Guard) {
+		h.Guard = true
+		l.expect(`true`)
+	}
 }
 
 func definitionFields(d *cronce.Definition, l *line) {

@@ -238,24 +238,29 @@ func (r record) request(job string) (cronce.Request, bool) {
 
 // endHolders ends the processes that hold those locks, this one excepted: the
 // work first, so that whoever watches over it can still record its end; then,
-// if it does not let go, the process that claimed the run.
+// if it does not let go, the process that claimed the run. One that is there for
+// other jobs too is left: the order in the control file asks it to end the run.
 func (d *driver) endHolders(ctx context.Context, job string, locks []lockID) error {
 	for _, step := range []struct {
 		work, claimer syscall.Signal
 		wait          time.Duration
+		asked         bool // all have had the time to end by themselves
 	}{
-		{syscall.SIGTERM, 0, d.grace},
-		{syscall.SIGKILL, syscall.SIGTERM, d.grace},
-		{syscall.SIGKILL, syscall.SIGKILL, 2 * time.Second},
+		{syscall.SIGTERM, 0, d.grace, false},
+		{syscall.SIGKILL, syscall.SIGTERM, d.grace, true},
+		{syscall.SIGKILL, syscall.SIGKILL, 2 * time.Second, true},
 	} {
 		end := time.Now().Add(step.wait)
 		for first := true; first || time.Now().Before(end); first = false {
 			if !first {
 				step.work, step.claimer = 0, 0 // only look again
 			}
-			left, err := d.signalHolders(ctx, job, locks, step.work, step.claimer)
+			left, spared, err := d.signalHolders(ctx, job, locks, step.work, step.claimer)
 			if err != nil || len(left) == 0 {
 				return err
+			}
+			if len(left) == len(spared) && step.asked {
+				break // nobody is left to be signalled
 			}
 			// A process that is ending is unseen for a moment before it lets go.
 			for again := true; again; again = slices.ContainsFunc(left, openFile.locks) && time.Now().Before(end) {
@@ -267,40 +272,46 @@ func (d *driver) endHolders(ctx context.Context, job string, locks []lockID) err
 			}
 		}
 	}
-	left, err := d.signalHolders(ctx, job, locks, 0, 0)
+	left, spared, err := d.signalHolders(ctx, job, locks, 0, 0)
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	pids := make([]string, len(left))
+	names := make([]string, len(left))
 	for i, o := range left {
-		if pids[i] = fmt.Sprint(o.pid); o == unseen {
-			pids[i] = "unknown (of another user or container)"
+		switch {
+		case o == unseen:
+			names[i] = "pid unknown (of another user or container), which cannot be ended"
+		case slices.Contains(spared, o):
+			names[i] = fmt.Sprintf("pid %d, which is there for other jobs too and is not ended for one: it was asked to end the run, and else ends with 'kill %[1]d'", o.pid)
+		default:
+			names[i] = fmt.Sprintf("pid %d, which cannot be ended", o.pid)
 		}
 	}
-	return &cronce.UnavailableError{Store: d.dir, Err: fmt.Errorf("the lock of job %q is still held by pid %s, which cannot be ended", job, strings.Join(pids, ", "))}
+	return &cronce.UnavailableError{Store: d.dir, Err: fmt.Errorf("the lock of job %q is still held by %s", job, strings.Join(names, "; by "))}
 }
 
 // unseen stands for a holder that cannot be found in /proc.
 var unseen openFile
 
-// signalHolders sends the signals to whoever holds the locks and returns them.
+// signalHolders sends the signals to whoever holds the locks and returns them,
+// and which of them are spared as they claimed the run and are there for other
+// jobs too.
 // It does so in a section: no run that begins meanwhile can be hit. Nor is a
 // process that hands its runs over, as serve does: that lets go of its copy of
 // the lock by itself, and has other runs.
-func (d *driver) signalHolders(ctx context.Context, job string, locks []lockID, work, claimer syscall.Signal) ([]openFile, error) {
+func (d *driver) signalHolders(ctx context.Context, job string, locks []lockID, work, claimer syscall.Signal) (left, spared []openFile, err error) {
 	s, err := d.enter(ctx, job, false, d.patience)
 	if err != nil {
 		if errors.Is(err, errNoJob) {
 			err = nil
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	defer s.leave()
 	lives, err := s.survey("", true)
 	if err != nil {
-		return nil, diskError(d.dir, "", err)
+		return nil, nil, diskError(d.dir, "", err)
 	}
-	var left []openFile
 	for _, l := range lives {
 		if !slices.Contains(locks, l.lock) {
 			continue
@@ -314,6 +325,10 @@ func (d *driver) signalHolders(ctx context.Context, job string, locks []lockID, 
 				continue
 			}
 			left = append(left, o)
+			if o.pid == l.claimer && !l.run.Holder.Guard {
+				spared = append(spared, o)
+				continue
+			}
 			if s.handsOver(o.pid) {
 				continue
 			}
@@ -327,7 +342,7 @@ func (d *driver) signalHolders(ctx context.Context, job string, locks []lockID, 
 			}
 		}
 	}
-	return left, nil
+	return left, spared, nil
 }
 
 // handsOver tells whether that process claims runs of this job and gives them to
