@@ -58,7 +58,7 @@ func CheckName(name string) error {
 		return fmt.Errorf("job name %q begins or ends with space", name)
 	}
 	for _, r := range name {
-		if unicode.IsControl(r) {
+		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
 			return fmt.Errorf("job name %q has the control character %U", name, r)
 		}
 	}

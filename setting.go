@@ -142,7 +142,11 @@ func (e *SettingError) Error() string {
 		}
 		return fmt.Sprintf("unknown setting %q: the settings are %s", e.Key, strings.Join(keys, ", "))
 	}
-	return fmt.Sprintf("%s=%s: %v", e.Key, e.Value, e.Err)
+	value := e.Value
+	if quoted := strconv.Quote(value); quoted[1:len(quoted)-1] != value {
+		value = quoted // with what would disturb a terminal
+	}
+	return fmt.Sprintf("%s=%s: %v", e.Key, value, e.Err)
 }
 
 func (e *SettingError) Unwrap() error { return e.Err }

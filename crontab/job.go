@@ -189,7 +189,9 @@ func nameOf(l *Line) string {
 	const hashBytes, prefixBytes = 6, 160
 	sum := sha256.Sum256([]byte(name))
 	prefix := strings.ToValidUTF8(name, "\ufffd")
-	prefix = strings.Join(strings.FieldsFunc(prefix, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }), " ")
+	prefix = strings.Join(strings.FieldsFunc(prefix, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+	}), " ")
 	if len(prefix) > prefixBytes {
 		prefix = prefix[:prefixBytes]
 		for !utf8.ValidString(prefix) {

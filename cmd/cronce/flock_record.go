@@ -147,7 +147,7 @@ func flockJob(fd int, file string) string {
 	sum := sha256.Sum256([]byte(path))
 	const hashBytes = 8
 	end := strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || unicode.IsControl(r) {
+		if r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
 			return '?'
 		}
 		return r

@@ -89,8 +89,9 @@ func (l *lines) line(user, job, text string) string {
 
 // say writes one line about a job, now. It never waits.
 func (l *lines) say(job, format string, args ...any) {
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
 	select {
-	case l.queue <- l.line("", job, fmt.Sprintf(format, args...)):
+	case l.queue <- l.line("", job, string(cli.Readable([]byte(text)))):
 	default:
 		l.dropped.Add(1)
 	}

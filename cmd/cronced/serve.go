@@ -95,7 +95,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	jobs, problems := read.jobs, read.problems
 	for _, p := range slices.Concat(problems, read.warnings) {
-		fmt.Fprintf(stderr, "cronce: %v\n", p)
+		cli.Tell(stderr, p)
 	}
 	switch {
 	case len(problems) > 0 && s.strict:

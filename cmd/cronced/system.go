@@ -51,7 +51,7 @@ func (s *system) serve(ctx context.Context, maxRunning int, stdout, stderr io.Wr
 		return err
 	}
 	for _, p := range problems {
-		fmt.Fprintf(stderr, "cronce: %v\n", p)
+		cli.Tell(stderr, p)
 	}
 	if len(problems) > 0 && s.strict {
 		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s (--strict): nothing is served", count(len(problems), "problem"))}

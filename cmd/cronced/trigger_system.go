@@ -51,7 +51,7 @@ func (t *triggered) asItsUser(stderr io.Writer) error {
 		return t.hand(users[names[0]].account, found[0])
 	case 0:
 		for _, p := range problems {
-			fmt.Fprintf(stderr, "cronce: %v\n", p)
+			cli.Tell(stderr, p)
 		}
 		of := ""
 		if t.user != "" {

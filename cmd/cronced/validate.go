@@ -126,10 +126,10 @@ func userInCommand(path string, job *crontab.Job) (warnings []error) {
 // tellProblems ends a validation: with warnings, and the problems, if there are any.
 func tellProblems(out *bufio.Writer, stderr io.Writer, warnings, problems []error) error {
 	for _, w := range warnings {
-		fmt.Fprintf(stderr, "cronce: %v\n", w)
+		cli.Tell(stderr, w)
 	}
 	for _, p := range problems {
-		fmt.Fprintf(stderr, "cronce: %v\n", p)
+		cli.Tell(stderr, p)
 	}
 	if err := out.Flush(); err != nil {
 		return err

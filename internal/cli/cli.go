@@ -11,9 +11,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/cronce/cronce"
 	"github.com/cronce/cronce/schedule"
@@ -63,7 +64,7 @@ func Fail(stderr io.Writer, err error) int {
 	if errors.Is(err, syscall.EPIPE) {
 		return Failure // whoever read the output has gone; there is nobody to tell
 	}
-	for _, line := range strings.Split(strings.TrimRight(err.Error(), "\n"), "\n") {
+	for _, line := range strings.Split(strings.TrimRight(string(Readable([]byte(err.Error()))), "\n"), "\n") {
 		if !isSnippet(line) {
 			line = "cronce: " + line
 		}
@@ -266,20 +267,36 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Readable writes control characters as \x1b, tabs and line ends aside, so that
-// what a job prints can neither disturb a terminal nor forge lines of a log.
+// Readable writes control characters as \x1b or \u202e, tabs and line ends aside,
+// so that what a job prints, or a crontab says, can neither disturb a terminal
+// nor forge lines of a log, nor show its letters in another order than they are.
 func Readable(text []byte) []byte {
-	control := func(b byte) bool { return b < ' ' && b != '\n' && b != '\t' || b == 0x7f }
-	if !slices.ContainsFunc(text, control) {
+	var out []byte
+	done := 0
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		bad := r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+		if r == utf8.RuneError && n == 1 { // no UTF-8: terminals of one byte a letter have controls there
+			bad = text[i] < 0xa0
+		}
+		if bad {
+			out = append(out, text[done:i]...)
+			if n == 1 {
+				out = fmt.Appendf(out, `\x%02x`, text[i])
+			} else {
+				out = fmt.Appendf(out, `\u%04x`, r)
+			}
+			done = i + n
+		}
+		i += n
+	}
+	if done == 0 {
 		return text
 	}
-	var out []byte
-	for _, b := range text {
-		if control(b) {
-			out = fmt.Appendf(out, `\x%02x`, b)
-		} else {
-			out = append(out, b)
-		}
-	}
-	return out
+	return append(out, text[done:]...)
+}
+
+// Tell prints a problem, or what else people should know, as "cronce: …".
+func Tell(stderr io.Writer, what any) {
+	fmt.Fprintf(stderr, "cronce: %s\n", Readable(fmt.Append(nil, what)))
 }

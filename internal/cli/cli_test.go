@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/cronce/cronce/internal/cli"
@@ -20,5 +22,28 @@ func TestStoreOption(t *testing.T) {
 		if got := cli.StoreOption(dir); got != want {
 			t.Errorf("%q: %q, want %q", dir, got, want)
 		}
+	}
+}
+
+// Nothing that a job or a crontab says can steer a terminal.
+func TestReadable(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain ünd 日本\tx\n": "plain ünd 日本\tx\n", "": "",
+		"\x1b]0;PWN\a\r": `\x1b]0;PWN\x07\x0d`, "\x7f": `\x7f`,
+		"\u009b31m\u0085":             `\u009b31m\u0085`,
+		"a\u2028b\u2029c":             `a\u2028b\u2029c`,
+		"\u202egpj\u2066\u200f\u061c": `\u202egpj\u2066\u200f\u061c`,
+		"caf\xe9 \x9b31m \xff":        "caf\xe9 \\x9b31m \xff",
+		"\ufffd\u200d":                "\ufffd\u200d",
+	} {
+		if got := string(cli.Readable([]byte(text))); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	var out strings.Builder
+	code := cli.Fail(&out, errors.New("zone=\x1b[2J\u009b\nsecond"))
+	cli.Tell(&out, errors.New("name=\x1b[2J"))
+	if want := "cronce: zone=\\x1b[2J\\u009b\ncronce: second\ncronce: name=\\x1b[2J\n"; code != cli.Failure || out.String() != want {
+		t.Errorf("%q", out.String())
 	}
 }

@@ -126,7 +126,7 @@ func Note(r cronce.Run) string {
 	case r.Outcome == cronce.Lost && r.Message == "":
 		return "nobody is left who could say how it ended"
 	}
-	note := strings.Join(strings.Fields(r.Message), " ")
+	note := strings.Join(strings.Fields(string(Readable([]byte(r.Message)))), " ")
 	if r.Attempts > 1 {
 		what, more, found := strings.Cut(note, "; ")
 		note = strings.TrimSpace(fmt.Sprintf("%s after %d attempts", what, r.Attempts))
