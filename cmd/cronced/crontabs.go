@@ -150,7 +150,11 @@ func statesOf(paths []string) []fileState {
 	states := make([]fileState, len(paths))
 	for i, path := range paths {
 		var st syscall.Stat_t
-		if syscall.Stat(path, &st) == nil {
+		if syscall.Stat(path, &st) != nil {
+			continue
+		}
+		states[i] = fileState{dev: st.Dev, ino: st.Ino}
+		if st.Mode&syscall.S_IFMT == syscall.S_IFREG { // a pipe that is written to is no other
 			states[i] = fileState{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}
 		}
 	}

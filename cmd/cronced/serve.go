@@ -167,6 +167,9 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 	go func() { done <- s.scheduler.Run(offering) }()
 	look := time.NewTicker(watchEvery)
 	defer look.Stop()
+	var loading bool // so that nothing else is done to the crontabs
+	var again bool   // asked for meanwhile
+	news := make(chan loaded, 1)
 	terminal := hasTerminal()
 	var asked time.Time
 	drain := func(why string) {
@@ -184,10 +187,19 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 			s.out.say("serve", "stopped")
 			return err
 		case <-look.C:
-			if offering.Err() == nil && s.crontabs.changed() {
-				s.reload()
+			if offering.Err() == nil && !loading && s.crontabs.changed() {
+				loading = true
+				go func() { news <- s.load() }() // not here: a disk may keep it waiting, and signals are not to wait
 			}
 			s.backlog.look(s.scheduler, s.out)
+		case l := <-news:
+			loading = false
+			if offering.Err() == nil {
+				s.reload(l)
+			}
+			if again {
+				s.crontabs.served, again = nil, false
+			}
 		case o, ok := <-s.orders:
 			if !ok {
 				s.orders = nil
@@ -205,7 +217,9 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 			switch {
 			case sig == syscall.SIGPIPE:
 			case sig == syscall.SIGHUP && !(terminal && !hasTerminal()): // not a terminal that hung up
-				s.crontabs.served = nil // at the next look, if they are not being written then
+				if again = loading; !again {
+					s.crontabs.served = nil // at the next look, if they are not being written then
+				}
 			case offering.Err() == nil:
 				drain(sig.String())
 			case time.Since(asked) < sameSignal:
@@ -227,14 +241,40 @@ func hasTerminal() bool {
 	return true
 }
 
-// reload loads the crontabs anew. Where that cannot be, what was served goes on.
-func (s *server) reload() {
+// loaded is what came of reading the crontabs anew.
+type loaded struct {
+	contents
+	err error
+}
+
+// load reads the crontabs anew.
+func (s *server) load() (l loaded) {
+	if l.err = onlyFiles(s.crontabs.paths); l.err != nil {
+		s.crontabs.served = s.crontabs.seen // once is enough
+		return l
+	}
+	l.contents, l.err = s.crontabs.read()
+	return l
+}
+
+// onlyFiles names a path that is there and no file: to open a pipe could wait
+// for ever.
+func onlyFiles(paths []string) error {
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+			return fmt.Errorf("%s is no file but a pipe or the like: these are read only at the start", path)
+		}
+	}
+	return nil
+}
+
+// reload serves what was loaded anew. Where that cannot be, what was served goes on.
+func (s *server) reload(read loaded) {
 	keep := func(format string, args ...any) {
 		s.out.say("serve", "NOT LOADED "+format+"; what was served goes on", args...)
 	}
-	read, err := s.crontabs.read()
-	if err != nil {
-		keep("%s", firstLine(err))
+	if read.err != nil {
+		keep("%s", firstLine(read.err))
 		return
 	}
 	jobs, problems := read.jobs, read.problems
