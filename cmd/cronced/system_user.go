@@ -172,7 +172,7 @@ func (u *userServe) once() error {
 	cmd.Stdout, cmd.Stderr = linesW, linesW
 	cmd.ExtraFiles = []*os.File{ordersR, u.system.thin.file, askingW}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setpgid:    true, // Ctrl-C at a terminal is for us, who let the runs end
+		Setsid:     true, // no way to our terminal, where a user could type for root; and Ctrl-C there is for us
 		Credential: &syscall.Credential{Uid: u.account.uid, Gid: u.account.gid, Groups: u.account.groups},
 	}
 	wait, err := u.system.reap.start(cmd)
