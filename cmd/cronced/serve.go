@@ -89,7 +89,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case len(s.crontabs.paths) == 0:
 		return cli.Misuse("serve", "a crontab is needed, as in: cronce serve --crontab FILE, or a YAML file: --config FILE")
 	}
-	read, err := s.crontabs.read()
+	read, _, _, err := s.crontabs.read()
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 			s.out.say("serve", "stopped")
 			return err
 		case <-look.C:
-			if offering.Err() == nil && s.crontabs.changed() {
+			if offering.Err() == nil && s.crontabs.look() {
 				s.reload()
 			}
 			s.backlog.look(s.scheduler, s.out)
@@ -205,7 +205,7 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 			switch {
 			case sig == syscall.SIGPIPE:
 			case sig == syscall.SIGHUP && !(terminal && !hasTerminal()): // not a terminal that hung up
-				s.crontabs.served = nil // at the next look, if they are not being written then
+				s.crontabs.again() // at the next look, if they are not being written then
 			case offering.Err() == nil:
 				drain(sig.String())
 			case time.Since(asked) < sameSignal:
@@ -227,14 +227,19 @@ func hasTerminal() bool {
 	return true
 }
 
-// reload loads the crontabs anew. Where that cannot be, what was served goes on.
+// reload loads the files that have changed. Where that cannot be, what was served goes on.
 func (s *server) reload() {
 	keep := func(format string, args ...any) {
 		s.out.say("serve", "NOT LOADED "+format+"; what was served goes on", args...)
 	}
-	read, err := s.crontabs.read()
+	read, fresh, kept, err := s.crontabs.read()
+	for _, why := range kept {
+		keep("%s", firstLine(why))
+	}
 	if err != nil {
 		keep("%s", firstLine(err))
+	}
+	if err != nil || !fresh {
 		return
 	}
 	jobs, problems := read.jobs, read.problems
@@ -244,10 +249,7 @@ func (s *server) reload() {
 	for _, w := range read.warnings {
 		s.out.say("serve", "warning    %v", w)
 	}
-	switch path := s.crontabs.empty(); {
-	case path != "":
-		keep("%s is empty (a comment in it, and no job is served)", path)
-		return
+	switch {
 	case len(problems) > 0 && s.strict:
 		keep("%s (--strict)", count(len(problems), "problem"))
 		return

@@ -46,10 +46,7 @@ func (s *system) serve(ctx context.Context, maxRunning int, stdout, stderr io.Wr
 	if err := s.alone(); err != nil {
 		return err
 	}
-	users, problems, err := s.crontabs.read()
-	if err != nil {
-		return err
-	}
+	users, problems, _, _ := s.crontabs.read()
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "cronce: %v\n", p)
 	}
@@ -145,7 +142,7 @@ func (s *system) run(ctx context.Context, users map[string]*userJobs) (err error
 			switch {
 			case sig == syscall.SIGPIPE:
 			case sig == syscall.SIGHUP && !(terminal && !hasTerminal()):
-				s.crontabs.served = nil
+				s.crontabs.again()
 			case gone == nil:
 				drain(sig.String())
 			case time.Since(asked) < sameSignal:
@@ -172,17 +169,20 @@ func (s *system) what(users map[string]*userJobs) string {
 	return fmt.Sprintf("%s of %s, from %s", count(jobs, "job"), count(len(users), "user"), from)
 }
 
-// reload loads the crontabs anew.
+// reload loads the crontabs that have changed.
 func (s *system) reload() {
-	users, problems, err := s.crontabs.read()
+	users, problems, fresh, kept := s.crontabs.read()
+	for _, why := range kept {
+		s.out.say("serve", "NOT LOADED %v; what was served goes on", why)
+	}
+	if !fresh {
+		return
+	}
 	for _, p := range problems {
 		s.out.say("serve", "PROBLEM    %v", p)
 	}
-	if err == nil && len(problems) > 0 && s.strict {
-		err = fmt.Errorf("%s (--strict)", count(len(problems), "problem"))
-	}
-	if err != nil {
-		s.out.say("serve", "NOT LOADED %v; what was served goes on", err)
+	if len(problems) > 0 && s.strict {
+		s.out.say("serve", "NOT LOADED %s (--strict); what was served goes on", count(len(problems), "problem"))
 		return
 	}
 	s.set(users)
