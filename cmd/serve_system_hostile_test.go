@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cronce/cronce"
 )
 
 // What root's serve runs for users cannot reach the terminal that it was
@@ -99,6 +101,102 @@ func TestServeSystem_AnEmptiedCrontabIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.await(t, at, "serve", "loaded", "0 jobs of 0 users")
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// A user who stops the process that serves him, again and again, does not keep
+// root from stopping serve, nor his run from being on record.
+func TestServeSystem_AStoppedProcessDoesNotHoldItUp(t *testing.T) {
+	m, ok := newMachine(t)
+	if !ok {
+		return
+	}
+	m.fifo("end")
+	m.write("/etc/cron.d/tab", 0o644, "# cronce: name=long grace=1s\n@every 1s  nobody  echo up; read x </var/lib/did/end\n# cronce: grace=1s\n@every 1s  daemon  true\n")
+	s := m.serve()
+	at := s.await(t, 0, "nobody", "serves 1 job")
+	s.await(t, at, "nobody", "| up")
+	process := s.process(t, at)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for process.Signal(syscall.SIGSTOP) == nil {
+			<-time.After(time.Millisecond)
+		}
+	}()
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	s.await(t, at, "daemon", "serve", "stopped")
+	<-time.After(time.Second / 2) // sooner, it would be the same request
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	s.await(t, at, "serve", "the runs are ended; waiting for user ", "nobody, 6s at most")
+	if <-s.gone; s.cmd.ProcessState.ExitCode() != 0 {
+		t.Errorf("exit %d", s.cmd.ProcessState.ExitCode())
+	}
+	<-stopped
+	// Where it could not hear that the run is to be ended, the run goes on.
+	end, err := os.OpenFile(m.root+"/var/lib/did/end", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end.Close()
+	end.WriteString("go\n")
+	for {
+		switch first := firstRun(t, m.runs("nobody")); first.Outcome {
+		case "":
+			<-time.After(10 * time.Millisecond)
+			continue
+		case cronce.Succeeded, cronce.Cancelled:
+		default:
+			t.Errorf("the run is on record as %+v", first)
+		}
+		break
+	}
+}
+
+// A process that its user stopped and that has no jobs for a while is the one
+// that serves the jobs that come then: there are never two for a user.
+func TestServeSystem_OneProcessAUser(t *testing.T) {
+	m, ok := newMachine(t)
+	if !ok {
+		return
+	}
+	const his = "/var/spool/cron/crontabs/games"
+	m.write(his, 0o600, "@every 1s echo first\n")
+	s := m.serve()
+	at := s.await(t, 0, "games", "serves 1 job")
+	s.await(t, at, "games", "| first")
+	process := s.process(t, at)
+	process.Signal(syscall.SIGSTOP)
+	for range 2 {
+		if err := os.Remove(m.root + his); err != nil {
+			t.Fatal(err)
+		}
+		at = s.await(t, at, "serve", "loaded", "0 jobs of 0 users")
+		m.write(his, 0o600, "@every 1s echo last\n")
+		at = s.await(t, at, "serve", "loaded", "1 job of 1 user")
+	}
+	process.Signal(syscall.SIGCONT)
+	s.await(t, at, "games", "| last")
+	if err := os.Remove(m.root + his); err != nil {
+		t.Fatal(err)
+	}
+	at = s.await(t, at, "games", "no job any more: stopping")
+	s.await(t, at, "games", "serve", "stopped")
+	s.mu.Lock()
+	starts := 0
+	for _, line := range s.log {
+		if hasAll(line, []string{"games  serve", "cronce", "serves"}) {
+			starts++
+		}
+	}
+	s.mu.Unlock()
+	if starts != 1 {
+		t.Errorf("%d processes were started for one user", starts)
+	}
+	m.write(his, 0o600, "@every 1s echo anew\n")
+	s.await(t, at, "games", "| anew")
 	if code := s.stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit %d", code)
 	}

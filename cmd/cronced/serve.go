@@ -38,6 +38,8 @@ type server struct {
 	gate   cronce.Gate
 	atBoot func(job string) bool // nil: the @reboot lines of all jobs
 
+	resting bool // there is no job any more: it ends when no run goes on
+
 	notBefore  time.Time // what was due by then is nobody's to catch up
 	configured bool      // dir is as the YAML files say
 }
@@ -187,6 +189,9 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 			if offering.Err() == nil && s.crontabs.look() {
 				s.reload()
 			}
+			if s.resting && offering.Err() == nil && !s.out.busy() {
+				drain("no job any more")
+			}
 			s.backlog.look(s.scheduler, s.out)
 		case o, ok := <-s.orders:
 			if !ok {
@@ -199,7 +204,7 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 				stopRuns(errors.New("serve was asked twice to stop"))
 			}
 			if offering.Err() == nil {
-				s.take(o.Jobs)
+				s.take(o)
 			}
 		case sig := <-signals:
 			switch {
