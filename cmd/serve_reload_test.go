@@ -50,6 +50,32 @@ func TestServe_Reload(t *testing.T) {
 	}
 }
 
+// Of several files each is loaded by itself: one that is emptied or removed is
+// kept as it was, and no other with it.
+func TestServe_ReloadEachFileByItself(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one := write(t, filepath.Join(dir, "one"), "# cronce: name=one\n@every 1s  echo first\n")
+	two := write(t, filepath.Join(dir, "two"), "# cronce: name=two\n@every 1s  echo first\n")
+	s := startServe(t, filepath.Join(dir, "store"), one, "--crontab", two)
+	s.await(t, 0, "two", "| first")
+	write(t, one, "")
+	write(t, two, "# cronce: name=two\n@every 1s  echo second\n")
+	at := s.await(t, s.await(t, 0, "serve", "NOT LOADED", "one is empty"), "serve", "loaded", "2 jobs")
+	s.await(t, s.await(t, at, "one", "| first"), "two", "| second")
+	if err := os.Remove(one); err != nil {
+		t.Fatal(err)
+	}
+	write(t, two, "# cronce: name=two\n@every 1s  echo third\n")
+	s.await(t, at, "serve", "NOT LOADED", "one: no such file")
+	at = s.await(t, s.await(t, at, "two", "| third"), "one", "| first")
+	write(t, one, "# cronce: name=one\n@every 1s  echo back\n")
+	s.await(t, at, "one", "| back")
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
 // A crontab is rewritten again and again, by rename and in place, cut short and
 // empty in between: no tick of the job that it always has is lost or run
 // twice, and no half file is ever served.

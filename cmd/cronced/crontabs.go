@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,8 +9,6 @@ import (
 	"os/user"
 	"slices"
 	"strconv"
-	"syscall"
-	"time"
 
 	"github.com/cronce/cronce/config"
 	"github.com/cronce/cronce/crontab"
@@ -29,31 +28,41 @@ type contents struct {
 	warnings []error // which keep no job from being served
 	store    string  // as a YAML file names it; empty: none does
 	badStore error   // what is wrong with that
+	blank    bool    // of one file: it has neither a job nor a comment
+	owner    uint32  // of one file, a user's crontab: as whom it was read
 }
 
 // readFiles reads crontabs and YAML files. The error is for a file that cannot
-// be read at all, or that is not for this user to run.
-func readFiles(paths []string, isConfig func(path string) bool, forRun bool) (c contents, err error) {
+// be read at all.
+func readFiles(paths []string, isConfig func(path string) bool, forRun bool) (contents, error) {
+	read := map[string]contents{}
+	for _, path := range paths {
+		c, _, err := readFile(path, isConfig(path), forRun)
+		if err != nil {
+			return contents{}, err
+		}
+		read[path] = c
+	}
+	return join(paths, func(path string) contents { return read[path] })
+}
+
+// join puts together what files say, each by itself. The error is for files that
+// contradict each other.
+func join(paths []string, of func(path string) contents) (c contents, err error) {
 	me := account()
 	places := map[string]string{} // job -> where it is
 	storeOf := ""
 	for _, path := range paths {
-		one, err := readFile(path, isConfig(path), forRun)
-		store := one.store
+		file := of(path)
 		switch {
-		case err != nil:
-			return c, err
-		case store != "" && c.store != "" && store != c.store:
-			return c, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s has the store %s, and %s has %s: one serve has one store", storeOf, c.store, path, store)}
-		case store != "":
-			c.store, storeOf, c.badStore = store, path, one.badStore
+		case file.store != "" && c.store != "" && file.store != c.store:
+			return c, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s has the store %s, and %s has %s: one serve has one store", storeOf, c.store, path, file.store)}
+		case file.store != "":
+			c.store, storeOf, c.badStore = file.store, path, file.badStore
 		}
-		c.problems = append(c.problems, one.problems...)
-		c.warnings = append(c.warnings, one.warnings...)
-		for _, job := range one.jobs {
-			if !forRun && job.config == nil {
-				c.warnings = append(c.warnings, userInCommand(path, job.Job)...)
-			}
+		c.problems = append(c.problems, file.problems...)
+		c.warnings = append(c.warnings, file.warnings...)
+		for _, job := range file.jobs {
 			place := fmt.Sprintf("%s:%d", path, job.Lines[0].Number)
 			switch {
 			case places[job.Name] != "":
@@ -70,30 +79,39 @@ func readFiles(paths []string, isConfig func(path string) bool, forRun bool) (c 
 	return c, nil
 }
 
-// readFile reads one file; forRun: of whom this process may run it.
-func readFile(path string, isConfig, forRun bool) (c contents, err error) {
-	what := "crontab"
+// readFile reads one file; forRun: of whom this process may run it. The state is
+// that of what was read; there is none with a file that could not be.
+func readFile(path string, isConfig, forRun bool) (c contents, state fileState, err error) {
+	what, most := "crontab", int64(crontab.MaxFileBytes)
 	if isConfig {
-		what = "config"
+		what, most = "config", config.MaxFileBytes
 	}
+	var text []byte
 	f, err := os.Open(path)
 	if err == nil {
 		defer f.Close()
 		if forRun {
 			err = mayRun(path, f)
 		}
+		if err == nil {
+			text, state, err = readWhole(f, most)
+		}
+		if errors.Is(err, errRestless) {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	if err != nil {
-		return c, cannotRead(what, path, err)
+		return c, state, cannotRead(what, path, err)
 	}
 	if isConfig {
-		file, err := config.Parse(f, path)
+		file, err := config.Parse(bytes.NewReader(text), path)
 		if err != nil {
 			if looksLikeCrontab(path) {
 				err = fmt.Errorf("%w\n%s looks like a crontab: --crontab %[2]s", err, path)
 			}
-			return c, cannotRead(what, path, err)
+			return c, state, cannotRead(what, path, err)
 		}
+		c.store, c.badStore = file.Store, file.CheckStore()
 		for _, e := range file.Errors {
 			c.problems = append(c.problems, e)
 		}
@@ -104,23 +122,48 @@ func readFile(path string, isConfig, forRun bool) (c contents, err error) {
 			line := &crontab.Line{Number: j.Line, Env: j.Env}
 			c.jobs = append(c.jobs, fileJob{&crontab.Job{Job: j.Job, Lines: []*crontab.Line{line}}, j})
 		}
-		c.store, c.badStore = file.Store, file.CheckStore()
-		return c, nil
+	} else {
+		file, err := crontab.Parse(bytes.NewReader(text), crontab.Options{Path: path})
+		if err != nil {
+			return c, state, cannotRead(what, path, err)
+		}
+		if len(file.Errors) > 0 && config.Looks(path) {
+			return c, state, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s: this looks like a YAML file: --config %[1]s", path)}
+		}
+		c.ofCrontab(file)
+		if !forRun {
+			for _, job := range file.Jobs {
+				c.warnings = append(c.warnings, userInCommand(path, job)...)
+			}
+		}
 	}
-	file, err := crontab.Parse(f, crontab.Options{Path: path})
-	if err != nil {
-		return c, cannotRead(what, path, err)
-	}
-	if len(file.Errors) > 0 && config.Looks(path) {
-		return c, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s: this looks like a YAML file: --config %[1]s", path)}
-	}
+	c.blank = c.saysNothing(text)
+	return c, state, nil
+}
+
+// ofCrontab takes what a crontab says.
+func (c *contents) ofCrontab(file *crontab.File) {
 	for _, e := range file.Errors {
 		c.problems = append(c.problems, e)
 	}
 	for _, job := range file.Jobs {
 		c.jobs = append(c.jobs, fileJob{Job: job})
 	}
-	return c, nil
+}
+
+// saysNothing reports whether the text that the contents are of has no job and
+// no comment: one that is being rewritten in place, more likely than one that
+// is meant so.
+func (c *contents) saysNothing(text []byte) bool {
+	if len(c.jobs)+len(c.problems) > 0 {
+		return false
+	}
+	for line := range bytes.Lines(text) {
+		if bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte("#")) {
+			return false
+		}
+	}
+	return true
 }
 
 // looksLikeCrontab reports whether most of a file can be read as a crontab.
@@ -138,72 +181,31 @@ func cannotRead(what, path string, err error) error {
 	return &cli.ExitError{Code: cli.Config, Err: err}
 }
 
-// fileState is what tells that a file is another than before.
-type fileState struct {
-	dev, ino      uint64
-	size          int64
-	mtime, change syscall.Timespec
-}
-
-// statesOf are the states of files; a file that is not there has the zero one.
-func statesOf(paths []string) []fileState {
-	states := make([]fileState, len(paths))
-	for i, path := range paths {
-		var st syscall.Stat_t
-		if syscall.Stat(path, &st) != nil {
-			continue
+// read reads the files that are to be read, and gives what all of them say now.
+// The error is for one that cannot be used, at first, or all together.
+func (w *watcher) read() (c contents, fresh bool, kept []error, err error) {
+	first := w.files == nil
+	if first {
+		w.look()
+	}
+	fresh, kept = w.load(func(path string) (contents, fileState, error) {
+		if state, err := onlyFile(path); err != nil && !first {
+			return contents{}, state, err
 		}
-		states[i] = fileState{dev: st.Dev, ino: st.Ino}
-		if st.Mode&syscall.S_IFMT == syscall.S_IFREG { // a pipe that is written to is no other
-			states[i] = fileState{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}
+		return readFile(path, slices.Contains(w.config, path), true)
+	})
+	if first {
+		for _, err := range kept {
+			if !errors.Is(err, errRestless) {
+				return c, true, nil, err
+			}
 		}
 	}
-	return states
-}
-
-// watchEvery is how often crontabs are looked at. A file that changed since the
-// last look is still being written, as far as we can know: it is taken when it
-// has been left alone from one look to the next.
-const watchEvery = time.Second
-
-// watcher knows which version of the files is served.
-type watcher struct {
-	paths        []string
-	config       []string // those of paths that are YAML
-	served, seen []fileState
-}
-
-// changed looks at the files and reports whether there is a version to load
-// that is not being written.
-func (w *watcher) changed() bool {
-	now := statesOf(w.paths)
-	settled := slices.Equal(now, w.seen)
-	w.seen = now
-	return settled && !slices.Equal(now, w.served)
-}
-
-// read reads the files, whole: again where one was changed meanwhile.
-func (w *watcher) read() (c contents, err error) {
-	for range 100 {
-		before := statesOf(w.paths)
-		c, err = readFiles(w.paths, func(path string) bool { return slices.Contains(w.config, path) }, true)
-		if slices.Equal(before, statesOf(w.paths)) {
-			w.served, w.seen = before, before
-			return c, err
-		}
+	c, err = join(w.order, func(path string) contents { return w.files[path].contents })
+	if first {
+		c.problems, kept = append(c.problems, kept...), nil
 	}
-	return contents{}, errors.New("the crontabs are being rewritten all the time")
-}
-
-// empty returns the first crontab without a byte: one that is being rewritten
-// in place, more likely than one that is meant so.
-func (w *watcher) empty() string {
-	for i, state := range w.served {
-		if state.size == 0 && state.ino != 0 {
-			return w.paths[i]
-		}
-	}
-	return ""
+	return c, fresh, kept, err
 }
 
 // account is who this process runs as.

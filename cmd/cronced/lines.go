@@ -137,6 +137,13 @@ func (l *lines) running() string {
 	return strings.Join(names, ", ")
 }
 
+// busy reports whether a run goes on.
+func (l *lines) busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.live) > 0
+}
+
 // track keeps the list of runs that go on.
 func (l *lines) track(e cronce.Event) {
 	if e.Kind == cronce.EventStarted {

@@ -38,6 +38,8 @@ type server struct {
 	gate   cronce.Gate
 	atBoot func(job string) bool // nil: the @reboot lines of all jobs
 
+	resting bool // there is no job any more: it ends when no run goes on
+
 	notBefore  time.Time // what was due by then is nobody's to catch up
 	configured bool      // dir is as the YAML files say
 }
@@ -89,7 +91,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case len(s.crontabs.paths) == 0:
 		return cli.Misuse("serve", "a crontab is needed, as in: cronce serve --crontab FILE, or a YAML file: --config FILE")
 	}
-	read, err := s.crontabs.read()
+	read, _, _, err := s.crontabs.read()
 	if err != nil {
 		return err
 	}
@@ -187,9 +189,12 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 			s.out.say("serve", "stopped")
 			return err
 		case <-look.C:
-			if offering.Err() == nil && !loading && s.crontabs.changed() {
+			if offering.Err() == nil && !loading && s.crontabs.look() {
 				loading = true
 				go func() { news <- s.load() }() // not here: a disk may keep it waiting, and signals are not to wait
+			}
+			if s.resting && offering.Err() == nil && !s.out.busy() {
+				drain("no job any more")
 			}
 			s.backlog.look(s.scheduler, s.out)
 		case l := <-news:
@@ -198,7 +203,8 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 				s.reload(l)
 			}
 			if again {
-				s.crontabs.served, again = nil, false
+				s.crontabs.again()
+				again = false
 			}
 		case o, ok := <-s.orders:
 			if !ok {
@@ -211,14 +217,14 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 				stopRuns(errors.New("serve was asked twice to stop"))
 			}
 			if offering.Err() == nil {
-				s.take(o.Jobs)
+				s.take(o)
 			}
 		case sig := <-signals:
 			switch {
 			case sig == syscall.SIGPIPE:
 			case sig == syscall.SIGHUP && !(terminal && !hasTerminal()): // not a terminal that hung up
 				if again = loading; !again {
-					s.crontabs.served = nil // at the next look, if they are not being written then
+					s.crontabs.again() // at the next look, if they are not being written then
 				}
 			case offering.Err() == nil:
 				drain(sig.String())
@@ -241,31 +247,18 @@ func hasTerminal() bool {
 	return true
 }
 
-// loaded is what came of reading the crontabs anew.
+// loaded is what came of reading the files anew.
 type loaded struct {
 	contents
-	err error
+	fresh bool    // they say something else
+	kept  []error // why some stay as they were
+	err   error
 }
 
-// load reads the crontabs anew.
+// load reads the files that have changed.
 func (s *server) load() (l loaded) {
-	if l.err = onlyFiles(s.crontabs.paths); l.err != nil {
-		s.crontabs.served = s.crontabs.seen // once is enough
-		return l
-	}
-	l.contents, l.err = s.crontabs.read()
+	l.contents, l.fresh, l.kept, l.err = s.crontabs.read()
 	return l
-}
-
-// onlyFiles names a path that is there and no file: to open a pipe could wait
-// for ever.
-func onlyFiles(paths []string) error {
-	for _, path := range paths {
-		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-			return fmt.Errorf("%s is no file but a pipe or the like: these are read only at the start", path)
-		}
-	}
-	return nil
 }
 
 // reload serves what was loaded anew. Where that cannot be, what was served goes on.
@@ -273,8 +266,13 @@ func (s *server) reload(read loaded) {
 	keep := func(format string, args ...any) {
 		s.out.say("serve", "NOT LOADED "+format+"; what was served goes on", args...)
 	}
+	for _, why := range read.kept {
+		keep("%s", firstLine(why))
+	}
 	if read.err != nil {
 		keep("%s", firstLine(read.err))
+	}
+	if read.err != nil || !read.fresh {
 		return
 	}
 	jobs, problems := read.jobs, read.problems
@@ -284,10 +282,7 @@ func (s *server) reload(read loaded) {
 	for _, w := range read.warnings {
 		s.out.say("serve", "warning    %v", w)
 	}
-	switch path := s.crontabs.empty(); {
-	case path != "":
-		keep("%s is empty (a comment in it, and no job is served)", path)
-		return
+	switch {
 	case len(problems) > 0 && s.strict:
 		keep("%s (--strict)", count(len(problems), "problem"))
 		return

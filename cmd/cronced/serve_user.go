@@ -60,7 +60,7 @@ func serveUser(ctx context.Context, stdout io.Writer) error {
 			for _, id := range o.Turns {
 				t.come(id)
 			}
-			if o.Jobs != nil || o.Drain {
+			if o.Jobs != nil || o.Drain || o.Rest {
 				orders <- o
 			}
 		}
@@ -86,9 +86,13 @@ func rejoin(told []userJob) (jobs []fileJob, err error) {
 	return jobs, nil
 }
 
-// take serves the jobs that are told of, in place of those before.
-func (s *server) take(told []userJob) {
-	jobs, err := rejoin(told)
+// take serves the jobs that an order tells of, in place of those before.
+func (s *server) take(o userOrder) {
+	if o.Jobs == nil && !o.Rest {
+		return
+	}
+	s.resting = o.Rest
+	jobs, err := rejoin(o.Jobs)
 	if err == nil {
 		err = s.scheduler.Set(s.plans(jobs))
 	}

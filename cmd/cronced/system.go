@@ -31,7 +31,8 @@ type system struct {
 	turns      *cronce.Turnstile     // nil: runs are not bounded
 	users      map[string]*userServe // those that are served, by name
 	all        []*userServe          // and those that end
-	first      map[string]bool       // jobs there were at the start, by user and job
+	stopping   stopping
+	first      map[string]bool // jobs there were at the start, by user and job
 }
 
 // lookForCron is how often a cron daemon is looked for that was started meanwhile.
@@ -46,10 +47,7 @@ func (s *system) serve(ctx context.Context, maxRunning int, stdout, stderr io.Wr
 	if err := s.alone(); err != nil {
 		return err
 	}
-	users, problems, err := s.crontabs.read()
-	if err != nil {
-		return err
-	}
+	users, problems, _, _ := s.crontabs.read()
 	for _, p := range problems {
 		cli.Tell(stderr, p)
 	}
@@ -100,41 +98,28 @@ func (s *system) run(ctx context.Context, users map[string]*userJobs) (err error
 	look := time.NewTicker(watchEvery)
 	defer look.Stop()
 	terminal := hasTerminal()
-	var asked, looked time.Time
-	var gone chan struct{} // once asked: closed when nobody is served any more
-	drain := func(why string) {
-		asked = time.Now()
-		s.out.say("serve", "%s: no more runs are started; waiting for those that go on (again: they are ended)", why)
-		notify("STOPPING=1")
-		for _, u := range s.all {
-			u.stop(draining)
-		}
-		gone = make(chan struct{})
-		go func() {
-			defer close(gone)
-			for _, u := range s.all {
-				<-u.gone
-			}
-		}()
-	}
+	var looked time.Time
 	for {
 		select {
-		case <-gone:
+		case <-s.stopping.gone:
 			s.out.say("serve", "stopped")
 			return err
+		case <-s.stopping.kill:
+			s.killAll()
 		case <-ctx.Done():
-			if gone == nil {
-				drain(ctx.Err().Error())
+			if s.stopping.gone == nil {
+				s.begin(ctx.Err().Error())
 			}
 			ctx = context.WithoutCancel(ctx)
 		case now := <-look.C:
-			if gone != nil {
+			if s.stopping.gone != nil {
+				s.lookForStopped()
 				continue
 			}
 			if now.Sub(looked) >= lookForCron {
 				looked = now
 				if err = s.alone(); err != nil {
-					drain(err.Error())
+					s.begin(err.Error())
 					continue
 				}
 			}
@@ -145,15 +130,12 @@ func (s *system) run(ctx context.Context, users map[string]*userJobs) (err error
 			switch {
 			case sig == syscall.SIGPIPE:
 			case sig == syscall.SIGHUP && !(terminal && !hasTerminal()):
-				s.crontabs.served = nil
-			case gone == nil:
-				drain(sig.String())
-			case time.Since(asked) < sameSignal:
+				s.crontabs.again()
+			case s.stopping.gone == nil:
+				s.begin(sig.String())
+			case time.Since(s.stopping.asked) < sameSignal:
 			default:
-				s.out.say("serve", "%s again: the runs are ended", sig)
-				for _, u := range s.all {
-					u.stop(ending)
-				}
+				s.end(sig.String())
 			}
 		}
 	}
@@ -172,25 +154,29 @@ func (s *system) what(users map[string]*userJobs) string {
 	return fmt.Sprintf("%s of %s, from %s", count(jobs, "job"), count(len(users), "user"), from)
 }
 
-// reload loads the crontabs anew.
+// reload loads the crontabs that have changed.
 func (s *system) reload() {
-	users, problems, err := s.crontabs.read()
+	users, problems, fresh, kept := s.crontabs.read()
+	for _, why := range kept {
+		s.out.say("serve", "NOT LOADED %v; what was served goes on", why)
+	}
+	if !fresh {
+		return
+	}
 	for _, p := range problems {
 		s.out.say("serve", "PROBLEM    %v", p)
 	}
-	if err == nil && len(problems) > 0 && s.strict {
-		err = fmt.Errorf("%s (--strict)", count(len(problems), "problem"))
-	}
-	if err != nil {
-		s.out.say("serve", "NOT LOADED %v; what was served goes on", err)
+	if len(problems) > 0 && s.strict {
+		s.out.say("serve", "NOT LOADED %s (--strict); what was served goes on", count(len(problems), "problem"))
 		return
 	}
 	s.set(users)
 	s.out.say("serve", "loaded     %s", s.what(users))
 }
 
-// set has each user served what is that user's now. Whoever has no job any
-// more, or is another than before, is served no longer; runs go on.
+// set has each user served what is that user's now. Whoever has no job any more
+// keeps the process until its runs have ended, so that there is never more than
+// one for a user; another account of the same name gets its own.
 func (s *system) set(users map[string]*userJobs) {
 	s.all = slices.DeleteFunc(s.all, func(u *userServe) bool {
 		select {
@@ -201,7 +187,10 @@ func (s *system) set(users map[string]*userJobs) {
 		}
 	})
 	for name, u := range s.users {
-		if next := users[name]; next == nil || !next.account.same(u.account) {
+		switch next := users[name]; {
+		case next == nil:
+			u.set(nil)
+		case !next.account.same(u.account):
 			u.stop(draining)
 			delete(s.users, name)
 		}

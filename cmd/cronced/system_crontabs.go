@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -24,7 +25,12 @@ const (
 type systemCrontabs struct {
 	explicit []string // as --crontab named them; none: where cron has them
 	watcher
-	day int64 // of the last reading: accounts expire at the end of one
+	unlisted error // of a place that cannot be read
+
+	// Of the last reading, and as they were last seen.
+	accounts, accountsSeen []fileState
+	accountsRestless       time.Time // since when they change at each look; zero: they rest
+	day                    int64     // accounts expire at the end of one
 }
 
 // userJobs are the jobs of one user, from all crontabs.
@@ -34,9 +40,9 @@ type userJobs struct {
 	places  map[string]string // job -> where it is
 }
 
-// files are the crontabs that there are now. An error is for a place that
+// list gives the crontabs that there are now. An error is for a place that
 // cannot be read.
-func (c *systemCrontabs) files() (paths []string, err error) {
+func (c *systemCrontabs) list() (paths []string, err error) {
 	if len(c.explicit) > 0 {
 		return c.explicit, nil
 	}
@@ -69,38 +75,39 @@ func (c *systemCrontabs) ofCron() bool {
 	})
 }
 
-// changed reports whether there is a version to load that is not being written.
+// changed reports whether there is something to load, or to say.
 func (c *systemCrontabs) changed() bool {
-	paths, _ := c.files()
-	c.paths = append(slices.Clip(paths), accountFiles...)
-	if today := time.Now().Unix() / (24 * 60 * 60); today != c.day {
-		c.day, c.served = today, nil
+	c.paths, c.unlisted = c.list()
+	states := statesOf(accountFiles)
+	switch {
+	case c.files == nil:
+	case slices.Equal(states, c.accountsSeen):
+		c.accountsRestless = time.Time{}
+	case c.accountsRestless.IsZero():
+		c.accountsRestless = time.Now()
 	}
-	return c.watcher.changed()
+	c.accountsSeen = states
+	if !c.accountsRestless.IsZero() && time.Since(c.accountsRestless) < restlessFor {
+		return false // half of them could be missing
+	}
+	if !slices.Equal(states, c.accounts) || today(time.Now()) != c.day {
+		c.again()
+	}
+	return c.look()
 }
 
-// read reads the crontabs, whole: again where one was changed meanwhile.
-func (c *systemCrontabs) read() (users map[string]*userJobs, problems []error, err error) {
-	for range 100 {
-		now := time.Now()
-		paths, e := c.files()
-		c.paths = append(slices.Clip(paths), accountFiles...)
-		before := statesOf(c.paths)
-		users, problems = readSystem(paths, now)
-		if e != nil {
-			problems = append(problems, e)
-		}
-		if slices.Equal(before, statesOf(c.paths)) {
-			c.served, c.seen, c.day = before, before, now.Unix()/(24*60*60)
-			return users, problems, nil
-		}
-	}
-	return nil, nil, errors.New("the crontabs are being rewritten all the time")
-}
+func today(now time.Time) int64 { return now.Unix() / (24 * 60 * 60) }
 
-// readSystem reads the crontabs and sorts their jobs by user. What cannot be
-// served is a problem, and the rest stands.
-func readSystem(paths []string, now time.Time) (users map[string]*userJobs, problems []error) {
+// read reads the crontabs that are to be read, and sorts the jobs of all by
+// user. What cannot be served is a problem, and the rest stands. What could not
+// be read is kept as it was; fresh is whether anything is another.
+func (c *systemCrontabs) read() (users map[string]*userJobs, problems []error, fresh bool, kept []error) {
+	first := c.files == nil
+	if first {
+		c.changed()
+	}
+	now := time.Now()
+	c.accounts, c.day = statesOf(accountFiles), today(now)
 	users = map[string]*userJobs{}
 	reasons := map[string]error{} // user -> why not
 	find := func(name string) (*userJobs, error) {
@@ -114,38 +121,23 @@ func readSystem(paths []string, now time.Time) (users map[string]*userJobs, prob
 		}
 		return users[name], reasons[name]
 	}
-	for _, path := range paths {
-		owner := ""
-		if filepath.Dir(path) == cronSpool {
-			owner = filepath.Base(path)
-			if _, err := find(owner); err != nil {
-				problems = append(problems, fmt.Errorf("%s: %w, so nothing of it is served", path, err))
-				continue
-			}
+	fresh, kept = c.load(func(path string) (contents, fileState, error) {
+		owner := spooledFor(path)
+		if owner == "" {
+			return readSystemFile(path, nil)
 		}
-		file, err := readSystemFile(path, users[owner])
+		u, err := find(owner)
 		if err != nil {
-			problems = append(problems, err)
-			continue
+			return contents{}, stateOf(path), nil // which is said below
 		}
-		for _, e := range file.Errors {
-			problems = append(problems, e)
-		}
-		for _, job := range file.Jobs {
-			name := owner
-			if owner == "" {
-				name = job.Lines[0].User
-			}
-			place := fmt.Sprintf("%s:%d", path, job.Lines[0].Number)
-			u, err := find(name)
-			if err == nil {
-				err = u.add(job, place)
-			} else {
-				err = fmt.Errorf("%s: job %q is not served: %w", place, job.Name, err)
-			}
-			if err != nil {
-				problems = append(problems, err)
-			}
+		return readSystemFile(path, u)
+	})
+	if c.unlisted != nil {
+		problems = append(problems, c.unlisted)
+	}
+	for _, path := range c.order {
+		if f := c.files[path]; f != nil {
+			problems = append(problems, f.sort(path, find)...)
 		}
 	}
 	for name, u := range users {
@@ -153,7 +145,50 @@ func readSystem(paths []string, now time.Time) (users map[string]*userJobs, prob
 			delete(users, name)
 		}
 	}
-	return users, problems
+	if first {
+		problems, kept = append(problems, kept...), nil
+	}
+	return users, problems, fresh, kept
+}
+
+// spooledFor is whose crontab that is, by its place; empty: it names users itself.
+func spooledFor(path string) string {
+	if filepath.Dir(path) == cronSpool {
+		return filepath.Base(path)
+	}
+	return ""
+}
+
+// sort gives the jobs of a file to their users.
+func (f *watched) sort(path string, find func(user string) (*userJobs, error)) (problems []error) {
+	owner := spooledFor(path)
+	if owner != "" {
+		u, err := find(owner)
+		if err == nil && len(f.jobs) > 0 && u.account.uid != f.owner {
+			err = fmt.Errorf("user %s is another than the one it was read for, and it does not rest", owner)
+		}
+		if err != nil {
+			return []error{fmt.Errorf("%s: %w, so nothing of it is served", path, err)}
+		}
+	}
+	problems = slices.Clone(f.problems)
+	for _, job := range f.jobs {
+		name := owner
+		if owner == "" {
+			name = job.Lines[0].User
+		}
+		place := fmt.Sprintf("%s:%d", path, job.Lines[0].Number)
+		u, err := find(name)
+		if err == nil {
+			err = u.add(job.Job, place)
+		} else {
+			err = fmt.Errorf("%s: job %q is not served: %w", place, job.Name, err)
+		}
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return problems
 }
 
 // add adds a job of the user. Two of one name are none.
@@ -164,20 +199,17 @@ func (u *userJobs) add(job *crontab.Job, place string) error {
 	}
 	u.places[job.Name] = place
 	u.jobs = append(u.jobs, job)
-	for _, line := range job.Lines {
-		// Not for the crontab to say, as cron has it.
-		env := slices.DeleteFunc(slices.Clone(line.Env), func(kv string) bool { return strings.HasPrefix(kv, "LOGNAME=") })
-		line.Env = append(env, "LOGNAME="+u.account.name)
-	}
 	return nil
 }
 
 // readSystemFile reads a crontab that others than root cannot have written: in
 // the spool one of its user, elsewhere one of root's, with a user in each line.
-// The rules are those of Debian's cron.
-func readSystemFile(path string, owner *userJobs) (*crontab.File, error) {
-	refuse := func(format string, args ...any) error {
-		return fmt.Errorf("%s: %s, so nothing of it is served", path, fmt.Sprintf(format, args...))
+// The rules are those of Debian's cron. One that is refused, or gone, has a
+// problem and nothing else.
+func readSystemFile(path string, owner *userJobs) (c contents, state fileState, err error) {
+	before := stateOf(path)
+	refuse := func(format string, args ...any) (contents, fileState, error) {
+		return contents{problems: []error{fmt.Errorf("%s: %s, so nothing of it is served", path, fmt.Sprintf(format, args...))}}, before, nil
 	}
 	// Not to wait for the writer of a pipe.
 	flags := os.O_RDONLY | syscall.O_NONBLOCK
@@ -186,33 +218,59 @@ func readSystemFile(path string, owner *userJobs) (*crontab.File, error) {
 	}
 	f, err := os.OpenFile(path, flags, 0)
 	if errors.Is(err, syscall.ELOOP) {
-		return nil, refuse("it is a symbolic link")
+		return refuse("it is a symbolic link")
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return contents{problems: []error{fmt.Errorf("crontab %w", err)}}, fileState{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("crontab %w", err)
+		return c, state, fmt.Errorf("crontab %w", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return c, state, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, refuse("it is not a regular file")
+		return refuse("it is not a regular file")
 	}
-	if owner == nil {
-		if what, cure := notRoots(path, info); what != "" {
-			return nil, refuse("%s: %s", what, cure)
-		}
-		return crontab.Parse(f, crontab.Options{Path: path, Form: crontab.SystemForm})
-	}
-	st := info.Sys().(*syscall.Stat_t)
+	form, st := crontab.UserForm, info.Sys().(*syscall.Stat_t)
 	switch mode := st.Mode & 0o7777; {
+	case owner == nil:
+		form = crontab.SystemForm
+		if what, cure := notRoots(path, info); what != "" {
+			return refuse("%s: %s", what, cure)
+		}
 	case st.Uid != 0 && st.Uid != owner.account.uid:
-		return nil, refuse("it belongs to user %s", userName(st.Uid))
+		return refuse("it belongs to user %s", userName(st.Uid))
 	case mode != 0o600:
-		return nil, refuse("its mode is %04o, and not 0600", mode)
+		return refuse("its mode is %04o, and not 0600", mode)
 	case st.Nlink != 1:
-		return nil, refuse("it has %d hard links", st.Nlink)
+		return refuse("it has %d hard links", st.Nlink)
 	}
-	return crontab.Parse(f, crontab.Options{Path: path, Form: crontab.UserForm})
+	text, state, err := readWhole(f, crontab.MaxFileBytes)
+	if err != nil {
+		return c, state, fmt.Errorf("%s: %w", path, err)
+	}
+	file, err := crontab.Parse(bytes.NewReader(text), crontab.Options{Path: path, Form: form})
+	if err != nil {
+		return c, state, err
+	}
+	c.ofCrontab(file)
+	c.blank = c.saysNothing(text)
+	if owner != nil {
+		c.owner = owner.account.uid
+	}
+	for _, job := range file.Jobs {
+		for _, line := range job.Lines {
+			name := line.User
+			if owner != nil {
+				name = owner.account.name
+			}
+			// Not for the crontab to say, as cron has it.
+			env := slices.DeleteFunc(slices.Clone(line.Env), func(kv string) bool { return strings.HasPrefix(kv, "LOGNAME=") })
+			line.Env = append(env, "LOGNAME="+name)
+		}
+	}
+	return c, state, nil
 }

@@ -22,6 +22,7 @@ import (
 // userOrder is what the serve of one user is told, by encoding/gob.
 type userOrder struct {
 	Jobs  []userJob // those there are now; none: as before
+	Rest  bool      // there is none now: end when no run goes on, unless some come again
 	Drain bool      // start no more runs
 	End   bool      // and end those that go on
 	Turns []string  // that have come, by id
@@ -61,19 +62,24 @@ type userServe struct {
 	stopped chan struct{} // closed at the first stop
 	gone    chan struct{} // closed when there is no process any more
 
-	mu    sync.Mutex
-	jobs  []userJob
-	phase phase
-	feed  *feed // of the process there is now, nil if there is none
+	mu      sync.Mutex
+	jobs    []userJob
+	more    chan struct{} // told of jobs where there were none
+	rested  bool          // the process there is was told to rest
+	phase   phase
+	process *os.Process // there is now, nil if there is none
+	woken   int         // how often, as it was stopped when it was to end
+	feed    *feed       // of it
 }
 
 func newUserServe(s *system, account systemAccount, jobs []userJob) *userServe {
-	u := &userServe{system: s, account: account, jobs: jobs, stopped: make(chan struct{}), gone: make(chan struct{})}
+	u := &userServe{system: s, account: account, jobs: jobs, more: make(chan struct{}, 1), stopped: make(chan struct{}), gone: make(chan struct{})}
 	go u.keep()
 	return u
 }
 
-// set has other jobs served.
+// set has other jobs served, by the process that there is, however it is. With
+// none it ends when it has no run, and is started when there are some again.
 func (u *userServe) set(jobs []userJob) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -81,8 +87,32 @@ func (u *userServe) set(jobs []userJob) {
 		return
 	}
 	u.jobs = jobs
+	if len(jobs) > 0 {
+		select {
+		case u.more <- struct{}{}:
+		default:
+		}
+	}
 	if u.feed != nil {
-		u.feed.put(userOrder{Jobs: jobs})
+		u.rested = u.rested || len(jobs) == 0
+		u.feed.put(userOrder{Jobs: jobs, Rest: len(jobs) == 0})
+	}
+}
+
+// awaitJobs waits until there are jobs to serve; ok is false if it is stopped.
+func (u *userServe) awaitJobs() (ok bool) {
+	for {
+		u.mu.Lock()
+		some := len(u.jobs) > 0
+		u.mu.Unlock()
+		if some {
+			return true
+		}
+		select {
+		case <-u.more:
+		case <-u.stopped:
+			return false
+		}
 	}
 }
 
@@ -110,8 +140,11 @@ const (
 func (u *userServe) keep() {
 	defer close(u.gone)
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		if !u.awaitJobs() {
+			return
+		}
 		began := time.Now()
-		err := u.once()
+		rested, err := u.once()
 		select {
 		case <-u.stopped:
 			if err != nil {
@@ -119,6 +152,9 @@ func (u *userServe) keep() {
 			}
 			return
 		default:
+		}
+		if rested && err == nil {
+			continue
 		}
 		if err == nil {
 			err = errors.New("it ended unasked")
@@ -139,11 +175,12 @@ func (u *userServe) say(format string, args ...any) {
 	u.system.out.pass(u.account.name, "serve", fmt.Sprintf(format, args...))
 }
 
-// once starts the process and sees it to its end.
-func (u *userServe) once() error {
+// once starts the process and sees it to its end; rested is whether it was told
+// to end when it has no run.
+func (u *userServe) once() (rested bool, err error) {
 	if u.account.uid != 0 { // root's is made at its first use
 		if err := localstore.Provide(int(u.account.uid), int(u.account.gid)); err != nil {
-			return fmt.Errorf("no store: %w", err)
+			return false, fmt.Errorf("no store: %w", err)
 		}
 	}
 	var files []*os.File
@@ -162,7 +199,7 @@ func (u *userServe) once() error {
 	lines, linesW, err2 := pipe()
 	asking, askingW, err3 := pipe()
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return err
+		return false, err
 	}
 	// By a name that needs no way through folders, which may be closed to the
 	// user, and is this very program, also when its file has been replaced.
@@ -172,20 +209,20 @@ func (u *userServe) once() error {
 	cmd.Stdout, cmd.Stderr = linesW, linesW
 	cmd.ExtraFiles = []*os.File{ordersR, u.system.thin.file, askingW}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setpgid:    true, // Ctrl-C at a terminal is for us, who let the runs end
+		Setsid:     true, // no way to our terminal, where a user could type for root; and Ctrl-C there is for us
 		Credential: &syscall.Credential{Uid: u.account.uid, Gid: u.account.gid, Groups: u.account.groups},
 	}
 	wait, err := u.system.reap.start(cmd)
 	if err != nil {
-		return fmt.Errorf("its process cannot be started: %w", err)
+		return false, fmt.Errorf("its process cannot be started: %w", err)
 	}
 	ordersR.Close()
 	linesW.Close()
 	askingW.Close()
 	fed := newFeed(orders)
 	u.mu.Lock()
-	u.feed = fed
-	fed.put(userOrder{Jobs: u.jobs, Drain: u.phase >= draining, End: u.phase == ending, Bounded: u.system.turns != nil, NotBefore: u.system.notBefore})
+	u.feed, u.process, u.rested = fed, cmd.Process, len(u.jobs) == 0
+	fed.put(userOrder{Jobs: u.jobs, Rest: u.rested, Drain: u.phase >= draining, End: u.phase == ending, Bounded: u.system.turns != nil, NotBefore: u.system.notBefore})
 	u.mu.Unlock()
 	var readers sync.WaitGroup
 	readers.Go(func() { u.relay(lines) })
@@ -198,7 +235,8 @@ func (u *userServe) once() error {
 	})
 	err = wait()
 	u.mu.Lock()
-	u.feed = nil
+	rested = u.rested
+	u.feed, u.process = nil, nil
 	u.mu.Unlock()
 	fed.close()
 	for _, f := range []*os.File{lines, asking} {
@@ -206,9 +244,9 @@ func (u *userServe) once() error {
 	}
 	readers.Wait()
 	if err != nil {
-		return fmt.Errorf("its process ended: %w", err)
+		return rested, fmt.Errorf("its process ended: %w", err)
 	}
-	return nil
+	return rested, nil
 }
 
 // relay passes on what the process says, under the name of its user.
@@ -250,8 +288,8 @@ func newFeed(w *os.File) *feed {
 // put adds to what is to be told next.
 func (f *feed) put(o userOrder) {
 	f.mu.Lock()
-	if o.Jobs != nil {
-		f.next.Jobs = o.Jobs
+	if o.Jobs != nil || o.Rest {
+		f.next.Jobs, f.next.Rest = o.Jobs, o.Rest
 	}
 	f.next.Drain = f.next.Drain || o.Drain
 	f.next.End = f.next.End || o.End

@@ -213,10 +213,7 @@ const storesOfUsers = "/var/lib/cronce"
 // for that, those with jobs in the crontabs of the machine who have one in their
 // home, and root. They are sorted by name.
 func storeUsers() ([]systemAccount, error) {
-	users, _, err := (&systemCrontabs{}).read()
-	if err != nil {
-		return nil, err
-	}
+	users, _, _, _ := (&systemCrontabs{}).read()
 	found := map[uint32]systemAccount{}
 	for _, u := range users {
 		// Where root cannot look, as into a home on another machine, the user can.

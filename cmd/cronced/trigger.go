@@ -162,7 +162,7 @@ func warningNow(job cronce.Job) time.Duration {
 
 // fromFile takes the job from its file: what serve would do with it.
 func (t *triggered) fromFile() error {
-	read, err := readFile(t.file, t.isConfig, true)
+	read, _, err := readFile(t.file, t.isConfig, true)
 	if err != nil {
 		return err
 	}

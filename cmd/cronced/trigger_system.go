@@ -33,10 +33,7 @@ func (t *triggered) asItsUser(stderr io.Writer) error {
 	if t.file != "" {
 		crontabs.explicit = []string{t.file}
 	}
-	users, problems, err := crontabs.read()
-	if err != nil {
-		return err
-	}
+	users, problems, _, _ := crontabs.read()
 	var found []fileJob
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(users)) {
