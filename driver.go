@@ -164,3 +164,10 @@ type Driver interface {
 	// again is harmless.
 	Close() error
 }
+
+// LocalDriver is a driver of a store of one machine: its clock is the host's, and its
+// leases end with their holders' processes.
+type LocalDriver interface {
+	Driver
+	Local() // it does nothing
+}

@@ -86,6 +86,9 @@ type Lease struct {
 	// TTL is how long after Granted the lease ends without a renewal; zero on
 	// a store whose leases end with their holder's processes.
 	TTL time.Duration
+	// Sent is when the request was sent that the store granted it for, on
+	// [SinceBoot]. [Store] sets it; the time that is left counts from it.
+	Sent time.Duration
 	// Stop is set when the holder is asked to end its run.
 	Stop *Request
 	// PreviousSuccess is the tick of the last run that succeeded, if any

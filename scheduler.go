@@ -51,6 +51,8 @@ type Scheduler struct {
 	starts    *Turnstile      // from the claim until the work has begun
 	begins    *Turnstile      // within it, from the lease on
 	running   Gate
+	link      *link                // to a store that hosts share; nil: it is local
+	passed    map[string]time.Time // by job, the first tick that came due while nothing could be started
 }
 
 // startsAtOnce bounds how many ticks are being claimed, or wait for their work
@@ -78,6 +80,7 @@ type planned struct {
 	definition Definition
 	entry      *Entry // nil: none
 	added      time.Time
+	conflicts  bool // the store keeps another definition: the job is not offered
 }
 
 // Work is what a job does, as [Scheduler.AddWork] takes it. It sees the lease
@@ -102,6 +105,13 @@ const (
 	EventLive                      // at the start of Run: a run that another program started goes on
 	EventLeft                      // a tick was not decided before Run was to end; others may
 	EventDraining                  // Run was to end: nothing is started any more, what goes on is waited for
+
+	// With a store that hosts share:
+	EventAway     // the store cannot be reached: nothing is started, what goes on does so until its lease ends
+	EventBack     // it can be reached again; what passed meanwhile is caught up
+	EventSkew     // this host's clock is off, see *ClockError, or, without Err, no longer
+	EventConflict // the store keeps another definition of the job: this program stops offering it
+	EventAgreed   // it keeps this program's again: the job is offered again
 )
 
 // Event is something that happened to a job.
@@ -232,6 +242,7 @@ func (s *Scheduler) put(p *planned) {
 	if old.entry != nil {
 		p.added = old.added
 	}
+	p.conflicts = old.conflicts && old.definition == p.definition
 	s.planned[name] = p
 }
 
@@ -255,14 +266,23 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if s.running == nil {
 		s.running = NewTurnstile(s.MaxRunning)
 	}
-	all := slices.Collect(maps.Values(s.planned))
+	if s.Store.Shared() {
+		s.link = newLink(s.Store, s.report, s.catchUpAfterwards)
+		s.runs.Go(func() { s.link.run(ctx) })
+		s.runs.Go(func() { s.lookAtConflicts(ctx) })
+	}
 	for _, offer := range s.offers {
 		s.runs.Go(offer)
 	}
 	s.offers = nil
 	s.mu.Unlock()
-	s.runs.Go(func() { s.begin(ctx, all, true) })
-	s.timetable.Run(ctx)
+	if s.link == nil || s.meet(ctx) {
+		s.mu.Lock()
+		all := slices.Collect(maps.Values(s.planned))
+		s.mu.Unlock()
+		s.runs.Go(func() { s.begin(ctx, all, true) })
+		s.timetable.Run(ctx)
+	}
 	s.starts.shut()
 	s.report(Event{Kind: EventDraining})
 	s.runs.Wait()
@@ -294,22 +314,19 @@ func (s *Scheduler) Behind() (ticks int, waited time.Duration) {
 }
 
 // begin tells the store of jobs, so that they are known before their first
-// tick, and offers what passed while nobody was there. A claim tells the store
-// the same, so that an error here loses nothing. first: Run has just begun, so
-// that what goes on is not its own.
+// tick, and offers what passed while nobody was there. A claim tells a local store
+// the same, so that an error here loses nothing; with a shared store it is tried
+// until it can be reached. first: Run has just begun, so that what goes on is not
+// its own.
 func (s *Scheduler) begin(ctx context.Context, jobs []*planned, first bool) {
 	slices.SortFunc(jobs, func(a, b *planned) int { return strings.Compare(a.Job.Name, b.Job.Name) })
 	for _, p := range jobs {
-		state, known, err := s.Store.Job(ctx, p.Job.Name)
-		if first {
-			s.reportLive(state)
-		}
-		switch {
-		case err != nil:
-		case !known || state.Definition != p.definition:
-			err = s.Store.Request(ctx, Request{Kind: Define, Job: p.Job.Name, Definition: p.definition, By: s.holder().String()})
-		case state.Paused == nil:
-			s.catchUp(p, state)
+		err := s.introduce(ctx, p, first)
+		for s.link != nil && err != nil && !Answered(err) && ctx.Err() == nil {
+			s.link.lost(err)
+			if s.link.wait(ctx, time.Time{}) {
+				err = s.introduce(ctx, p, first)
+			}
 		}
 		if err != nil && ctx.Err() == nil {
 			s.report(Event{Kind: EventRefused, Job: p.Job.Name, Err: fmt.Errorf("the store was not told of the job: %w", err)})
@@ -317,11 +334,37 @@ func (s *Scheduler) begin(ctx context.Context, jobs []*planned, first bool) {
 	}
 }
 
+// introduce tells the store of a job.
+func (s *Scheduler) introduce(ctx context.Context, p *planned, first bool) error {
+	if s.link != nil {
+		if !s.link.wait(ctx, time.Time{}) {
+			return ctx.Err()
+		}
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, lookPatience)
+		defer cancel()
+	}
+	state, known, err := s.Store.Job(ctx, p.Job.Name)
+	if err != nil {
+		return err
+	}
+	if first {
+		s.reportLive(state)
+	}
+	switch {
+	case !known || state.Definition != p.definition:
+		return s.Store.Request(ctx, Request{Kind: Define, Job: p.Job.Name, Definition: p.definition, By: s.holder().String()})
+	case state.Paused == nil:
+		s.catchUp(p, state)
+	}
+	return nil
+}
+
 // reportLive tells of the runs of a job that go on, but for those that this
 // program has started by now.
 func (s *Scheduler) reportLive(state JobState) {
 	for _, r := range state.Live {
-		if r.Start.Before(s.began) {
+		if r.Start.Before(s.storeTime(s.began)) {
 			s.report(Event{Kind: EventLive, Job: state.Job, Tick: r.Tick, Run: r})
 		}
 	}
@@ -333,13 +376,14 @@ func (s *Scheduler) catchUp(p *planned, state JobState) {
 	if p.schedule == nil || p.Job.Catchup == CatchupSkip {
 		return
 	}
-	from := p.added.Add(-p.Job.window(p.schedule, p.added))
+	added := s.storeTime(p.added)
+	from := added.Add(-p.Job.window(p.schedule, added))
 	for _, t := range []time.Time{state.Since, state.Resumed} {
 		if t.After(from) {
 			from = t
 		}
 	}
-	s.backlog(p, from, p.added)
+	s.backlog(p, from, added)
 }
 
 // backlog offers the ticks after from and up to to, in order, one after the
@@ -365,7 +409,7 @@ func (s *Scheduler) backlog(p *planned, from, to time.Time) {
 				if !tick.After(s.NotBefore) {
 					c.StartDeadline = 1 // passed
 				}
-				c.CatchUp = p.Job.Catchup == CatchupAll && !p.schedule.Next(tick).After(time.Now())
+				c.CatchUp = p.Job.Catchup == CatchupAll && !p.schedule.Next(tick).After(s.now())
 				for s.offer(c, p.Work) == errHeld {
 					if !pause(s.ctx, lookAgain) {
 						s.left(c.Job, tick)
@@ -391,9 +435,12 @@ func (s *Scheduler) due(name string, tick time.Time) {
 	if p == nil {
 		return // taken out in this moment
 	}
+	if s.link != nil && s.park(p, tick) {
+		return
+	}
 	for range p.Slots(tick) {
 		s.runs.Go(func() {
-			if pause(s.ctx, p.Job.delay(tick)) {
+			if pause(s.ctx, p.Job.delay(tick)+s.stagger(name, tick)) {
 				s.offer(p.claim(tick, s.holder()), p.Work)
 			} else {
 				s.left(name, tick)
@@ -460,7 +507,11 @@ func (s *Scheduler) offer(c Claim, work Work) error {
 		if err := s.starts.Enter(ctx, c.Tick); err != nil {
 			return Lease{}, err
 		}
-		l, err := s.Store.Claim(ctx, c)
+		claim := s.Store.ClaimInTime
+		if s.link != nil {
+			claim = s.link.claim
+		}
+		l, err := claim(ctx, c)
 		if err != nil {
 			s.starts.Leave()
 		}
@@ -469,6 +520,7 @@ func (s *Scheduler) offer(c Claim, work Work) error {
 	var taken *TakenError
 	var skipped *SkippedError
 	var held *HeldError
+	var conflict *ConflictError
 	switch {
 	case err == nil:
 		ctx := s.BaseContext
@@ -483,7 +535,7 @@ func (s *Scheduler) offer(c Claim, work Work) error {
 		})
 		l.Run.Result, err = work(ctx, l, begun)
 		begun()
-		l.Run.End = time.Now()
+		l.Run.End = s.now()
 		s.report(Event{Kind: EventEnded, Job: c.Job, Tick: c.Tick, Run: l.Run, Err: err})
 	case errors.As(err, &taken):
 		s.report(Event{Kind: EventTaken, Job: c.Job, Tick: c.Tick, Run: taken.Run, Err: err})
@@ -491,8 +543,11 @@ func (s *Scheduler) offer(c Claim, work Work) error {
 		s.report(Event{Kind: EventSkipped, Job: c.Job, Tick: c.Tick, Run: skipped.Run, Err: err})
 	case errors.As(err, &held):
 		return errHeld
+	case errors.As(err, &conflict) && s.link != nil:
+		s.conflict(c.Job, conflict)
 	case s.ctx.Err() != nil:
 		s.left(c.Job, c.Tick)
+	case s.link != nil && !Answered(err) && s.parkAgain(c):
 	default:
 		s.report(Event{Kind: EventRefused, Job: c.Job, Tick: c.Tick, Err: err})
 	}

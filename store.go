@@ -142,10 +142,25 @@ func Stamp(t time.Time) string {
 // Store is a store as programs use it: a driver, with the checks and the
 // waiting that are the same for all. Its methods may be called from many
 // goroutines.
-type Store struct{ d Driver }
+type Store struct {
+	// Overrun, if set, is told of work in Go that goes on although its context has
+	// ended and its lease is about to: another run may then start beside it, which
+	// is outside the promise. Nil: the process ends, with exit code 70. It is for
+	// stores whose leases expire. Set it before the store is used.
+	Overrun func(Run)
+
+	d Driver
+}
 
 // NewStore returns the store on that driver.
-func NewStore(d Driver) *Store { return &Store{d} }
+func NewStore(d Driver) *Store { return &Store{d: d} }
+
+// Shared reports whether hosts can share the store: its clock is its own, and its
+// leases expire.
+func (s *Store) Shared() bool {
+	_, local := s.d.(LocalDriver)
+	return !local
+}
 
 // Claim is [Driver.Claim], once the claim has been checked.
 func (s *Store) Claim(ctx context.Context, c Claim) (Lease, error) {
@@ -153,7 +168,10 @@ func (s *Store) Claim(ctx context.Context, c Claim) (Lease, error) {
 	if err != nil {
 		return Lease{}, err
 	}
-	return s.d.Claim(ctx, c)
+	sent := sinceBoot()
+	l, err := s.d.Claim(ctx, c)
+	l.Sent = sent
+	return l, err
 }
 
 // checked fills in the defaults of a claim and says what is wrong with it.
@@ -186,9 +204,21 @@ const pollHeld = 100 * time.Millisecond
 // Decide claims until the tick is decided: it waits for a tick that lies at
 // most MaxSkew ahead, and while a holder lives or may live under a policy that
 // waits. A catch-up tick is not waited for. The errors are those of
-// [Driver.Claim], and ctx's.
+// [Driver.Claim], ctx's, and *LateAnswerError.
 func (s *Store) Decide(ctx context.Context, c Claim) (Lease, error) {
-	return decide(ctx, c, s.Claim)
+	return decide(ctx, c, s.ClaimInTime)
+}
+
+// ClaimInTime is [Store.Claim], and gives up a lease that comes too late for work to
+// begin: *LateAnswerError.
+func (s *Store) ClaimInTime(ctx context.Context, c Claim) (Lease, error) {
+	l, err := s.Claim(ctx, c)
+	if err != nil || l.inTime() {
+		return l, err
+	}
+	late := &LateAnswerError{Run: l.Run, After: sinceBoot() - l.Sent}
+	late.Err = s.Conclude(context.WithoutCancel(ctx), l, Result{Outcome: Cancelled, Message: "not started: the store's answer came too late"})
+	return Lease{}, late
 }
 
 // decide is Decide with that claim.
@@ -215,7 +245,14 @@ func decide(ctx context.Context, c Claim, claim func(context.Context, Claim) (Le
 }
 
 // Renew is [Driver.Renew].
-func (s *Store) Renew(ctx context.Context, l Lease) (Lease, error) { return s.d.Renew(ctx, l) }
+func (s *Store) Renew(ctx context.Context, l Lease) (Lease, error) {
+	sent := sinceBoot()
+	l, err := s.d.Renew(ctx, l)
+	if err == nil {
+		l.Sent = sent
+	}
+	return l, err
+}
 
 // Finish is [Driver.Finish].
 func (s *Store) Finish(ctx context.Context, l Lease, r Result) error {

@@ -22,6 +22,7 @@ type Timetable struct {
 	// first and the last of them. Set it before Run.
 	Missed func(e *Entry, first, last time.Time)
 
+	clock   func() time.Time // nil: this host's
 	mu      sync.Mutex
 	buckets map[int64][]*Entry // by the Unix second of their next tick
 	seconds secondHeap         // the keys of buckets
@@ -47,6 +48,14 @@ type Entry struct {
 // how long it is left unwatched.
 const clockStep = time.Second
 
+// now is what the clock shows.
+func (t *Timetable) now() time.Time {
+	if t.clock == nil {
+		return time.Now()
+	}
+	return t.clock()
+}
+
 // Add puts an entry in the timetable, from its first tick after now. fire is
 // called by Run's goroutine, in the order of ticks, and must return at once.
 func (t *Timetable) Add(s *schedule.Schedule, fire func(tick time.Time)) *Entry {
@@ -60,7 +69,7 @@ func (t *Timetable) insert(e *Entry) {
 	defer t.mu.Unlock()
 	t.ready()
 	t.entries[e] = struct{}{}
-	t.file(e, time.Now())
+	t.file(e, t.now())
 }
 
 // Reschedule gives the entry another schedule. Ticks that have been called are
@@ -73,7 +82,7 @@ func (t *Timetable) Reschedule(e *Entry, s *schedule.Schedule) {
 		return
 	}
 	e.schedule = s
-	from := time.Now()
+	from := t.now()
 	if !t.called.IsZero() {
 		from = t.called
 	}
@@ -141,7 +150,7 @@ func (t *Timetable) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		// The wall clock alone, on purpose: it is what schedules speak of.
-		t.look(ctx, time.Now().Round(0))
+		t.look(ctx, t.now().Round(0))
 		timer.Reset(t.untilNext())
 	}
 }
@@ -230,6 +239,15 @@ func (t *Timetable) refile(now time.Time) {
 	}
 }
 
+// follow makes another clock the timetable's, and files every entry anew, from now on.
+func (t *Timetable) follow(clock func() time.Time) {
+	t.mu.Lock()
+	t.ready()
+	t.clock = clock
+	t.mu.Unlock()
+	t.refile(clock())
+}
+
 // untilNext is how long to sleep: to the next tick, but never so long that a
 // clock that was set goes unnoticed.
 func (t *Timetable) untilNext() time.Duration {
@@ -238,7 +256,7 @@ func (t *Timetable) untilNext() time.Duration {
 	if len(t.seconds) == 0 {
 		return clockStep
 	}
-	return min(max(time.Until(time.Unix(t.seconds[0], 0)), 0), clockStep)
+	return min(max(time.Unix(t.seconds[0], 0).Sub(t.now()), 0), clockStep)
 }
 
 // secondHeap is a heap of Unix seconds.

@@ -48,6 +48,11 @@ type Command struct {
 	Grace   time.Duration // between TERM and KILL; 0: cronce.DefaultGrace
 	Orphans cronce.Orphans
 
+	// Lease, if set, tells until when the run may go on, on SinceBoot: at stop its end
+	// begins, if it has not, and at end everything that is left is killed. Both move
+	// on while the lease is renewed.
+	Lease func() (stop, end time.Duration)
+
 	// Lasts, if set, is called once the command has been running for Short.
 	Lasts func()
 	// Orphaned, if set, is told how the command itself has ended when
@@ -73,7 +78,7 @@ func Run(ctx context.Context, c Command) cronce.Result {
 	if c.NotFound != nil {
 		return cannotStart(c, c.NotFound)
 	}
-	if err := becomeReaper(); err != nil {
+	if err := BecomeReaper(); err != nil {
 		return cronce.Result{Outcome: cronce.Failed, ExitCode: 126, Message: "cannot become the reaper of the command's children: " + err.Error()}
 	}
 	signals, err := Catch()
@@ -230,6 +235,17 @@ func (g *guarded) watch(ctx context.Context) cronce.Result {
 			}
 			wait = min(wait, g.c.Began+g.c.Timeout-now)
 		}
+		if g.c.Lease != nil {
+			stop, last := g.c.Lease()
+			if now >= stop {
+				end(cronce.Cancelled, notRenewed)
+			} else {
+				wait = min(wait, stop-now)
+			}
+			if g.ending {
+				kill = min(kill, last)
+			}
+		}
 		if g.ending {
 			wait = min(wait, kill-now)
 			if now >= kill {
@@ -260,6 +276,9 @@ func (g *guarded) watch(ctx context.Context) cronce.Result {
 		}
 	}
 }
+
+// notRenewed is why a run was ended with its lease.
+const notRenewed = "the lease could not be renewed"
 
 // timedOut is why a run was ended at its timeout.
 func (c Command) timedOut() string { return fmt.Sprintf("longer than its timeout of %s", c.Timeout) }

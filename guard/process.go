@@ -13,11 +13,13 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/cronce/cronce"
 )
 
-// becomeReaper makes this process the parent of every descendant whose own
+// BecomeReaper makes this process the parent of every descendant whose own
 // parent ends: PR_SET_CHILD_SUBREAPER of prctl(2).
-func becomeReaper() error {
+func BecomeReaper() error {
 	const setChildSubreaper = 36
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0); errno != 0 {
 		return errno
@@ -25,14 +27,8 @@ func becomeReaper() error {
 	return nil
 }
 
-// SinceBoot is CLOCK_BOOTTIME: it also goes on while the machine sleeps, and
-// nobody can set it.
-func SinceBoot() time.Duration {
-	const clockBoottime = 7
-	var t syscall.Timespec
-	syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&t)), 0)
-	return time.Duration(t.Nano())
-}
+// SinceBoot is the clock of deadlines, see [cronce.SinceBoot].
+func SinceBoot() time.Duration { return cronce.SinceBoot() }
 
 func descendants() []int { return Descendants(os.Getpid()) }
 

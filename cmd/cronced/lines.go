@@ -190,6 +190,20 @@ func (l *lines) report(e cronce.Event) {
 		l.say("serve", "no more runs are started; waiting for those that go on (again: they are ended): %s", l.running())
 	case cronce.EventMissed:
 		l.say(e.Job, "MISSED     ticks %s to %s passed while this process did not run", cronce.Stamp(e.Tick), cronce.Stamp(e.Until))
+	case cronce.EventAway:
+		l.say("serve", "AWAY       the store cannot be reached: nothing is started; what runs may go on until its lease ends: %v", e.Err)
+	case cronce.EventBack:
+		l.say("serve", "back       the store can be reached again")
+	case cronce.EventSkew:
+		if e.Err == nil {
+			l.say("serve", "in time    this host's clock agrees with the store's again")
+			return
+		}
+		l.say("serve", "PROBLEM    %v", e.Err)
+	case cronce.EventConflict:
+		l.say(e.Job, "NOT SERVED %v; it is served again when the store has this program's", e.Err)
+	case cronce.EventAgreed:
+		l.say(e.Job, "served     the store has this program's definition again")
 	case cronce.EventRefused:
 		if e.Tick.IsZero() {
 			l.say(e.Job, "PROBLEM    %v", e.Err)

@@ -120,7 +120,10 @@ type leased struct {
 	orphaned bool
 }
 
-var _ cronce.Driver = (*driver)(nil)
+var _ cronce.LocalDriver = (*driver)(nil)
+
+// Local makes it a [cronce.LocalDriver].
+func (d *driver) Local() {}
 
 // segmentBytes is when a new segment is begun. A claim reads the newest
 // segment whole, so it is small; each is a file, so it is not tiny.

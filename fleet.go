@@ -1,0 +1,156 @@
+package cronce
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+)
+
+// What a Scheduler does only with a store that hosts share.
+
+// now is the store's time, as far as it is known.
+func (s *Scheduler) now() time.Time {
+	if s.link == nil {
+		return time.Now()
+	}
+	return s.link.now()
+}
+
+// storeTime is the store's time at a time of this host's clock.
+func (s *Scheduler) storeTime(t time.Time) time.Time {
+	if s.link == nil {
+		return t
+	}
+	return s.link.now().Add(-time.Since(t))
+}
+
+// meet waits for the store, to go by its clock from then on: what is due is due since
+// then. It reports whether ctx goes on.
+func (s *Scheduler) meet(ctx context.Context) bool {
+	if !s.link.wait(ctx, time.Time{}) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timetable.follow(s.link.now)
+	for _, p := range s.planned {
+		p.added = time.Now()
+	}
+	return true
+}
+
+// staggerOver is the time over which the hosts of a fleet offer a tick.
+const staggerOver = 200 * time.Millisecond
+
+// stagger is how long this program waits before it offers a tick: a hash that differs
+// by program, job and tick, so that each takes its part of them.
+func (s *Scheduler) stagger(job string, tick time.Time) time.Duration {
+	if s.link == nil {
+		return 0
+	}
+	me := s.holder()
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s|%d|%s|%d", me.Host, me.PID, job, tick.Unix())
+	return time.Duration(h.Sum64() % uint64(staggerOver)).Truncate(time.Millisecond)
+}
+
+// park keeps a tick for later, or drops it, where it cannot be offered now.
+func (s *Scheduler) park(p *planned, tick time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.conflicts {
+		return true
+	}
+	if s.link.isOpen() {
+		return false
+	}
+	if s.passed == nil {
+		s.passed = map[string]time.Time{}
+	}
+	if first, ok := s.passed[p.Job.Name]; !ok || tick.Before(first) {
+		s.passed[p.Job.Name] = tick
+	}
+	return true
+}
+
+// parkAgain keeps a tick of the schedule for later whose claim got no answer in time. If
+// it was decided all the same, that stands.
+func (s *Scheduler) parkAgain(c Claim) bool {
+	p := s.plan(c.Job)
+	return p != nil && p.schedule != nil && c.StartDeadline > 0 && !c.Tick.IsZero() && s.park(p, c.Tick)
+}
+
+// catchUpAfterwards offers what came due while nothing could be started: the newest
+// tick as long as it is not late, earlier ones as the job's catch-up says.
+func (s *Scheduler) catchUpAfterwards() {
+	s.mu.Lock()
+	passed := s.passed
+	s.passed = nil
+	s.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(passed)) {
+		p := s.plan(name)
+		if p == nil || p.schedule == nil {
+			continue
+		}
+		first, now := passed[name], s.now()
+		newest := newest(p.schedule, first, now)
+		if newest.After(first) && p.Job.Catchup != CatchupAll {
+			s.report(Event{Kind: EventMissed, Job: name, Tick: first, Until: p.schedule.Prev(newest)})
+		}
+		switch window := p.Job.window(p.schedule, now); {
+		case p.Job.Catchup == CatchupAll:
+			from := first
+			if limit := now.Add(-window); p.Job.CatchupWindow > 0 && limit.After(from) {
+				from = limit
+			}
+			s.backlog(p, from.Add(-time.Nanosecond), newest)
+		case p.Job.Catchup == CatchupLast && newest.After(now.Add(-window)):
+			s.backlog(p, newest.Add(-time.Nanosecond), newest)
+		default:
+			s.due(name, newest)
+		}
+	}
+}
+
+// conflict stops offering a job of which the store keeps another definition.
+func (s *Scheduler) conflict(job string, err *ConflictError) {
+	s.mu.Lock()
+	p := s.planned[job]
+	tell := p != nil && p.definition == err.Have && !p.conflicts
+	if tell {
+		p.conflicts = true
+	}
+	s.mu.Unlock()
+	if tell {
+		s.report(Event{Kind: EventConflict, Job: job, Err: err})
+	}
+}
+
+// lookAtConflicts offers jobs again once the store keeps their definition again.
+func (s *Scheduler) lookAtConflicts(ctx context.Context) {
+	for pause(ctx, measureEvery) {
+		s.mu.Lock()
+		var jobs []*planned
+		for _, p := range s.planned {
+			if p.conflicts {
+				jobs = append(jobs, p)
+			}
+		}
+		s.mu.Unlock()
+		for _, p := range jobs {
+			patient, cancel := context.WithTimeout(ctx, lookPatience)
+			state, _, err := s.Store.Job(patient, p.Job.Name)
+			cancel()
+			if err != nil || state.Definition != p.definition {
+				continue
+			}
+			s.mu.Lock()
+			p.conflicts = false
+			s.mu.Unlock()
+			s.report(Event{Kind: EventAgreed, Job: p.Job.Name})
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package cronce
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fleet is a few schedulers on one store, and what they tell.
+type fleet struct {
+	store *shared
+	mu    sync.Mutex
+	told  []Event
+	ran   map[string]int // by job and tick
+}
+
+// host adds a scheduler with jobs whose runs take that long.
+func (f *fleet) host(t *testing.T, takes time.Duration, jobs ...Job) *Scheduler {
+	s := &Scheduler{Store: NewStore(f.store), Report: func(e Event) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.told = append(f.told, e)
+	}}
+	for _, job := range jobs {
+		err := s.Add(job, func(ctx context.Context, r Run) error {
+			f.mu.Lock()
+			f.ran[r.Job+" "+Stamp(r.Tick)]++
+			f.mu.Unlock()
+			pause(ctx, takes)
+			return context.Cause(ctx)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (f *fleet) events(kind EventKind) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.told {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// runAll runs schedulers side by side for that long.
+func runAll(d time.Duration, schedulers ...*Scheduler) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, s := range schedulers {
+		all.Go(func() { s.Run(ctx) })
+	}
+	all.Wait()
+}
+
+func inFleet(t *testing.T, f func(t *testing.T, f *fleet)) {
+	onBubbleClock(t)
+	synctest.Test(t, func(t *testing.T) { f(t, &fleet{store: newShared(), ran: map[string]int{}}) })
+}
+
+// Ticks are the store's, whatever the hosts' clocks show, and run once.
+func TestFleet_TheStoresTime(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.store.offset = -17 * time.Second // as if each host were ahead
+		f.store.takes = func(string) (to, fro time.Duration) { return 3 * time.Millisecond, 9 * time.Millisecond }
+		job := Job{Name: "j", Schedule: "* * * * *", Zone: "UTC"}
+		runAll(10*time.Minute+30*time.Second, f.host(t, time.Second, job), f.host(t, time.Second, job), f.host(t, time.Second, job))
+		if len(f.ran) != 11 { // 23:59:43 to 00:10:13
+			t.Errorf("%d ticks ran in ten and a half minutes: %v", len(f.ran), f.ran)
+		}
+		for tick, n := range f.ran {
+			if n != 1 {
+				t.Errorf("tick %s ran %d times", tick, n)
+			}
+		}
+		for _, r := range f.store.jobs["j"].runs {
+			if late := r.Start.Sub(r.Tick); late < 0 || late > time.Second {
+				t.Errorf("tick %s started %s after it by the store's clock", Stamp(r.Tick), late)
+			}
+		}
+		if n := f.events(EventSkew); n != 3 {
+			t.Errorf("%d hosts told of their clocks, want 3, once each", n)
+		}
+	})
+}
+
+// A host whose clock is too far off starts nothing until it is set.
+func TestFleet_SkewRefused(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.store.offset = 45 * time.Second
+		time.AfterFunc(5*time.Minute, func() { f.store.set(func() { f.store.offset = 0 }) })
+		runAll(10*time.Minute, f.host(t, 0, Job{Name: "j", Schedule: "* * * * *", Zone: "UTC"}))
+		if n := len(f.ran); n < 3 || n > 6 {
+			t.Errorf("%d ticks ran, want those of about the second half", n)
+		}
+		if n := f.events(EventSkew); n != 2 {
+			t.Errorf("told %d times of the clock, want when it was off and when it was right", n)
+		}
+	})
+}
+
+// While the store is away nothing starts; what passed is caught up as the policy says,
+// and the going and coming is told once each.
+func TestFleet_Away(t *testing.T) {
+	for _, c := range []struct {
+		catchup Catchup
+		missed  int // how many of those ten
+	}{{CatchupAll, 0}, {CatchupLast, 9}, {CatchupSkip, 9}} {
+		t.Run(c.catchup.String(), func(t *testing.T) {
+			inFleet(t, func(t *testing.T, f *fleet) {
+				time.AfterFunc(5*time.Minute+30*time.Second, func() { f.store.set(func() { f.store.away = true }) })
+				time.AfterFunc(15*time.Minute+10*time.Second, func() { f.store.set(func() { f.store.away = false }) })
+				job := Job{Name: "j", Schedule: "* * * * *", Zone: "UTC", Catchup: c.catchup, CatchupWindow: time.Hour}
+				start := time.Now()
+				runAll(20*time.Minute+30*time.Second, f.host(t, time.Second, job))
+				missed := 0
+				for tick := start.Truncate(time.Minute).Add(time.Minute); tick.Before(start.Add(20 * time.Minute)); tick = tick.Add(time.Minute) {
+					switch n := f.ran["j "+Stamp(tick)]; n {
+					case 1:
+					case 0:
+						missed++
+					default:
+						t.Errorf("tick %s ran %d times", Stamp(tick), n)
+					}
+				}
+				if missed != c.missed {
+					t.Errorf("%d ticks did not run, want %d: %v", missed, c.missed, f.ran)
+				}
+				if away, back := f.events(EventAway), f.events(EventBack); away != 1 || back != 1 {
+					t.Errorf("told %d times that it went, %d that it came back", away, back)
+				}
+			})
+		})
+	}
+}
+
+// Work that goes on when the store goes away ends before its lease does.
+func TestFleet_AwayEndsWork(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		time.AfterFunc(90*time.Second, func() { f.store.set(func() { f.store.away = true }) })
+		s := f.host(t, time.Hour, Job{Name: "j", Schedule: "* * * * *", Zone: "UTC"})
+		runAll(3*time.Minute, s)
+		ended := slices.IndexFunc(f.told, func(e Event) bool { return e.Kind == EventEnded })
+		if ended < 0 || f.told[ended].Run.Outcome != Cancelled {
+			t.Fatalf("told %+v", f.told)
+		}
+	})
+}
+
+// A claim whose answer is lost is made again, and gets the same answer: nothing is
+// lost or run twice.
+func TestFleet_LostAnswers(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		var n atomic.Int64
+		f.store.lose = func(op string) bool { return op == "claim" && n.Add(1)%2 == 0 }
+		job := Job{Name: "j", Schedule: "* * * * *", Zone: "UTC"}
+		runAll(30*time.Minute+30*time.Second, f.host(t, time.Second, job), f.host(t, time.Second, job))
+		if len(f.ran) != 30 {
+			t.Errorf("%d ticks ran of 30", len(f.ran))
+		}
+		for _, r := range f.store.jobs["j"].runs {
+			if r.Outcome != Succeeded {
+				t.Errorf("on record: %+v", r.Run)
+			}
+		}
+	})
+}
+
+// A scheduler that starts while the store is away starts nothing, and waits.
+func TestFleet_AwayAtStart(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.store.away = true
+		time.AfterFunc(10*time.Minute, func() { f.store.set(func() { f.store.away = false }) })
+		runAll(15*time.Minute+30*time.Second, f.host(t, time.Second, Job{Name: "j", Schedule: "* * * * *", Zone: "UTC"}))
+		if len(f.ran) < 5 {
+			t.Errorf("ran %v", f.ran)
+		}
+		if f.events(EventAway) != 1 || f.events(EventBack) != 1 || f.events(EventRefused) != 0 {
+			t.Errorf("told %+v", f.told)
+		}
+	})
+}
+
+// The definition that was registered last stands: who has another stops offering the
+// job and says so once, until the store keeps his again.
+func TestFleet_Conflict(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		old := f.host(t, time.Second, Job{Name: "j", Schedule: "* * * * *", Zone: "UTC"})
+		newer := f.host(t, time.Second, Job{Name: "j", Schedule: "30 * * * *", Zone: "UTC"})
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { old.Run(ctx) })
+		time.Sleep(10*time.Minute + time.Second)
+		all.Go(func() { newer.Run(ctx) })
+		time.Sleep(10 * time.Minute)
+		f.mu.Lock()
+		n := len(f.ran)
+		f.mu.Unlock()
+		if n != 10 || f.events(EventConflict) != 1 || f.events(EventRefused) != 0 {
+			t.Errorf("%d ticks ran of 10; told %+v", n, f.told)
+		}
+		err := old.Store.Request(ctx, Request{Kind: Define, Job: "j", Definition: old.planned["j"].definition})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		f.mu.Lock()
+		n = len(f.ran) - n
+		f.mu.Unlock()
+		if n < 8 || f.events(EventAgreed) != 1 {
+			t.Errorf("%d ticks ran of the next 10; told %+v", n, f.told)
+		}
+		cancel()
+		all.Wait()
+	})
+}
