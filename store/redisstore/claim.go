@@ -46,7 +46,7 @@ func (d *driver) Claim(ctx context.Context, c cronce.Claim) (cronce.Lease, error
 		us(c.Overlap.Wait), us(c.StartDeadline), micros(c.Offered),
 		catchUp, us(c.TTL), headOf(c),
 	})
-	answer, err := d.claim(ctx, d.keys(c.Job), args)
+	answer, err := d.claim(ctx, d.keys(c.Job, claimKeys), args)
 	if err != nil {
 		return cronce.Lease{}, err
 	}

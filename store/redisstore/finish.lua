@@ -1,24 +1,20 @@
-local id, tail, success, output, outputs = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-local now = clock()
-local live = leases(redis.call('HGET', JOB, 'live'))
-local record = redis.call('HGET', RUNS, id)
-for i, l in ipairs(live) do
-	if l.id == id and l.granted + l.ttl > now then
-		table.remove(live, i)
-		redis.call('HSET', RUNS, id, close(record, tail, now))
-		if success ~= '' then
-			redis.call('HSET', JOB, 'success', success)
-		end
-		keep(live)
-		drop(l)
-		if output ~= '' then
-			redis.call('HSET', OUTPUT, id, output)
-			if redis.call('RPUSH', OUTPUTS, id) > outputs then
-				redis.call('HDEL', OUTPUT, redis.call('LPOP', OUTPUTS))
-			end
-		end
-		return {'finished'}
+local id, tail, success, output, outputs = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local now, stamp = clock()
+local j = redis.call('HMGET', JOB, 'live', 'r:' .. id)
+local record = j[2]
+local granted, ttl, flags, before, after = leased(j[1] or '', id)
+if granted and granted + ttl > now then
+	if success == '' then
+		redis.call('HSET', JOB, 'live', before .. after, 'r:' .. id, close(record, tail, stamp))
+	else
+		redis.call('HSET', JOB, 'live', before .. after, 'r:' .. id, close(record, tail, stamp), 'success', success)
 	end
+	drop(id, flags)
+	if output ~= '' then
+		redis.call('RPUSH', OUTPUT, id .. '\n' .. output)
+		redis.call('LTRIM', OUTPUT, -outputs, -1)
+	end
+	return {'finished'}
 end
 if record and string.find(record, '"outcome":"', 1, true) and not string.find(record, '"outcome":"lost"', 1, true) then
 	return {'finished'}

@@ -16,7 +16,7 @@ func (d *driver) Renew(ctx context.Context, l cronce.Lease) (cronce.Lease, error
 	if l.Orphaned {
 		orphaned = "1"
 	}
-	a, err := d.run(ctx, renewScript, d.keys(l.Run.Job), l.Run.ID, holderOf(l.Run.Holder), encode(l.Run), orphaned)
+	a, err := d.run(ctx, renewScript, d.keys(l.Run.Job, leaseKeys), l.Run.ID, holderOf(l.Run.Holder), encode(l.Run), orphaned)
 	if err != nil {
 		return l, err
 	}
@@ -51,7 +51,11 @@ func (d *driver) Finish(ctx context.Context, l cronce.Lease, r cronce.Result) er
 		}
 	}
 	output := r.Output[max(0, len(r.Output)-keepOutput):]
-	a, err := d.run(ctx, finishScript, d.keys(l.Run.Job), l.Run.ID, tailOf(r), success, string(output), fmt.Sprint(keepOutputs))
+	keys := leaseKeys
+	if len(output) > 0 {
+		keys = jobKeys
+	}
+	a, err := d.run(ctx, finishScript, d.keys(l.Run.Job, keys), l.Run.ID, tailOf(r), success, string(output), fmt.Sprint(keepOutputs))
 	switch {
 	case err != nil:
 		return err

@@ -28,7 +28,8 @@ func (d *driver) preflight(ctx context.Context, kind kind) error {
 			return err
 		}
 	}
-	format, err := d.client.Do(ctx, d.client.B().Hget().Key(bucket(0)[0]).Field("format").Build()).ToString()
+	known, err := d.client.Do(ctx, d.client.B().Get().Key(bucket(0)[0]).Build()).ToString()
+	format, _, _ := strings.Cut(known, " ")
 	switch {
 	case rueidis.IsRedisNil(err):
 		return nil

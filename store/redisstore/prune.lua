@@ -1,9 +1,10 @@
-local before = tonumber(ARGV[2])
-local refused = unknown(redis.call('HGET', BUCKET, 'format'))
+local refused = unknown(redis.call('GET', BUCKET))
 if refused then return refused end
-local live = leases(redis.call('HGET', JOB, 'live'))
-local ids, n = redis.call('LRANGE', ORDER, 0, -1), 0
-for i = 1, #ids, 500 do
-	n = n + forget({unpack(ids, i, math.min(i + 499, #ids))}, live, before)
+local lives = {}
+for _, l in ipairs(leases(redis.call('HGET', JOB, 'live'))) do lives[l.id] = true end
+local dropped, gone = forget(redis.call('LRANGE', ORDER, 0, -1), lives, tonumber(ARGV[2])), {}
+for _, id in ipairs(dropped) do gone[id] = true end
+for _, o in ipairs(#dropped > 0 and redis.call('LRANGE', OUTPUT, 0, -1) or {}) do
+	if gone[string.match(o, '^[^\n]*')] then redis.call('LREM', OUTPUT, 1, o) end
 end
-return {int(n)}
+return {int(#dropped)}

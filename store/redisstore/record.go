@@ -23,7 +23,7 @@ func (d *driver) Request(ctx context.Context, r cronce.Request) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.run(ctx, requestScript, d.keys(r.Job),
+	_, err = d.run(ctx, requestScript, d.keys(r.Job, jobKeys),
 		string(r.Kind), r.Job, strings.TrimSuffix(string(head), "}"), string(definition), strconv.Itoa(keepRequests))
 	return err
 }
@@ -33,7 +33,7 @@ func (d *driver) Requests(ctx context.Context, job string, limit int) ([]cronce.
 	if limit <= 0 {
 		limit = keepRequests
 	}
-	texts, err := d.run(ctx, readScript, d.keys(job), "requests", strconv.Itoa(limit))
+	texts, err := d.run(ctx, readScript, d.keys(job, jobKeys), "requests", strconv.Itoa(limit))
 	if err != nil {
 		return nil, err
 	}
@@ -66,14 +66,14 @@ func (d *driver) Jobs(ctx context.Context, job string) ([]cronce.JobState, error
 // jobs is the names, sorted, and the keys of the job, or of all.
 func (d *driver) jobs(ctx context.Context, job string) (names []string, keys [][]string, err error) {
 	if job != "" {
-		return []string{job}, [][]string{d.keys(job)}, nil
+		return []string{job}, [][]string{d.keys(job, jobKeys)}, nil
 	}
 	if names, err = d.names(ctx); err != nil {
 		return nil, nil, err
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		keys = append(keys, d.keys(name))
+		keys = append(keys, d.keys(name, jobKeys))
 	}
 	return names, keys, nil
 }

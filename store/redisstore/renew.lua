@@ -1,14 +1,10 @@
 local id, holder, record, orphaned = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
-local now = clock()
-local live = leases(redis.call('HGET', JOB, 'live'))
-for _, l in ipairs(live) do
-	if l.id == id and l.granted + l.ttl > now then
-		if flagged(l, 'r') then return {'revoked', redis.call('HGET', JOB, 'revoke:' .. id)} end
-		l.granted = now
-		if orphaned then flag(l, 'o') end
-		keep(live)
-		if not string.find(redis.call('HGET', RUNS, id), holder, 1, true) then redis.call('HSET', RUNS, id, record) end
-		return {'renewed', int(now), int(l.ttl), flagged(l, 's') and redis.call('HGET', JOB, 'stop:' .. id) or ''}
-	end
-end
-return {'lost'}
+local now, stamp = clock()
+local j = redis.call('HMGET', JOB, 'live', 'r:' .. id)
+local granted, ttl, flags, before, after = leased(j[1] or '', id)
+if not granted or granted + ttl <= now then return {'lost'} end
+if flagged(flags, 'r') then return {'revoked', redis.call('HGET', JOB, 'revoke:' .. id)} end
+if orphaned and not flagged(flags, 'o') then flags = (flags == '-' and '' or flags) .. 'o' end
+redis.call('HSET', JOB, 'live', before .. line(id, stamp, int(ttl), flags) .. after)
+if not string.find(j[2], holder, 1, true) then redis.call('HSET', JOB, 'r:' .. id, record) end
+return {'renewed', stamp, int(ttl), flagged(flags, 's') and redis.call('HGET', JOB, 'stop:' .. id) or ''}

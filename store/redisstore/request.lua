@@ -1,24 +1,24 @@
 -- Carries out what a person asks, and puts it on record where it changed anything.
 local kind, name, head, definition, kept = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-local now = clock()
-local refused = unknown(redis.call('HGET', BUCKET, 'format'))
+local now, stamp = clock()
+local refused = unknown(redis.call('GET', BUCKET))
 if refused then return refused end
-local request = head .. ',"at":' .. int(now) .. '}'
+local request = head .. ',"at":' .. stamp .. '}'
 
 if kind == 'define' then
 	local j = redis.call('HMGET', JOB, 'definition', 'since')
 	if j[2] and j[1] == definition then return {'unchanged'} end
-	redis.call('HSET', JOB, 'definition', definition, 'since', int(now))
+	redis.call('HSET', JOB, 'definition', definition, 'since', stamp)
 	redis.call('SADD', JOBS, name)
 elseif kind == 'pause' then
 	if redis.call('HSETNX', JOB, 'paused', request) == 0 then return {'unchanged'} end
 	redis.call('SADD', JOBS, name)
 elseif kind == 'resume' then
 	if redis.call('HDEL', JOB, 'paused') == 0 then return {'unchanged'} end
-	redis.call('HSET', JOB, 'resumed', int(now))
+	redis.call('HSET', JOB, 'resumed', stamp)
 elseif kind == 'reset-watermark' then
 	if tonumber(redis.call('HGET', JOB, 'pruned') or '0') <= now then return {'unchanged'} end
-	redis.call('HSET', JOB, 'pruned', int(now))
+	redis.call('HSET', JOB, 'pruned', stamp)
 else
 	local live, asked = leases(redis.call('HGET', JOB, 'live')), {}
 	for _, l in ipairs(live) do
@@ -29,7 +29,7 @@ else
 	end
 	if #asked == 0 then return {'unchanged'} end
 	keep(live)
-	request = head .. ',"at":' .. int(now) .. ',"runs":[' .. table.concat(asked, ',') .. ']}'
+	request = head .. ',"at":' .. stamp .. ',"runs":[' .. table.concat(asked, ',') .. ']}'
 	for _, l in ipairs(live) do
 		if l.granted + l.ttl > now then redis.call('HSET', JOB, kind .. ':' .. l.id, request) end
 	end

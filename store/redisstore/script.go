@@ -18,10 +18,11 @@ import (
 // it.
 type script struct{ text, sum string }
 
-//go:embed common.lua
-var common string
-
 var (
+	//go:embed base.lua
+	baseText string
+	//go:embed store.lua
+	storeText string
 	//go:embed claim.lua
 	claimText string
 	//go:embed renew.lua
@@ -37,13 +38,17 @@ var (
 	//go:embed bucket.lua
 	bucketText string
 
-	claimScript, renewScript, finishScript = newScript(claimText), newScript(renewText), newScript(finishText)
-	requestScript, readScript, pruneScript = newScript(requestText), newScript(readText), newScript(pruneText)
-	bucketScript                           = newScript(bucketText)
+	claimScript   = newScript(baseText, storeText, claimText)
+	renewScript   = newScript(baseText, renewText)
+	finishScript  = newScript(baseText, finishText)
+	requestScript = newScript(baseText, storeText, requestText)
+	readScript    = newScript(baseText, storeText, readText)
+	pruneScript   = newScript(baseText, storeText, pruneText)
+	bucketScript  = newScript(baseText, storeText, bucketText)
 )
 
-func newScript(text string) script {
-	text = common + text
+func newScript(parts ...string) script {
+	text := strings.Join(parts, "")
 	sum := sha1.Sum([]byte(text))
 	return script{text, hex.EncodeToString(sum[:])}
 }
@@ -111,10 +116,10 @@ func (d *driver) each(ctx context.Context, s script, keys [][]string, args []str
 	return nil
 }
 
-// bucket is the keys of a bucket: its own, and that of its jobs' names.
+// bucket is the keys of a bucket, where those of a job would stand.
 func bucket(i int) []string {
 	tag := "cronce:{" + strconv.Itoa(i) + "}"
-	return []string{tag, tag + ":jobs"}
+	return []string{tag, tag, tag, tag + ":jobs"}
 }
 
 // all is the keys of every bucket.
@@ -126,25 +131,28 @@ func (d *driver) all() [][]string {
 	return keys
 }
 
+// How many of a job's keys a script needs: those of its lease alone, those of
+// a decision, or all.
+const (
+	leaseKeys = 1
+	claimKeys = 5
+	jobKeys   = 6
+)
+
 // keys is the keys of a job, all on one server of a Cluster: what is between
 // the first braces alone decides which.
-func (d *driver) keys(job string) []string {
+func (d *driver) keys(job string, n int) []string {
 	tag := "cronce:{0}"
 	if d.buckets > 1 {
 		h := fnv.New32a()
 		h.Write([]byte(job))
 		tag = "cronce:{" + strconv.Itoa(int(h.Sum32()%uint32(d.buckets))) + "}"
 	}
-	return []string{
-		tag,
-		tag + ":jobs",
-		tag + ":job:" + job,
-		tag + ":runs:" + job,
-		tag + ":order:" + job,
-		tag + ":requests:" + job,
-		tag + ":output:" + job,
-		tag + ":outputs:" + job,
+	keys := []string{tag + ":job:" + job}
+	if n > leaseKeys {
+		keys = append(keys, tag+":order:"+job, tag, tag+":jobs", tag+":requests:"+job, tag+":output:"+job)
 	}
+	return keys[:n]
 }
 
 // names is the names of all jobs.

@@ -1,0 +1,90 @@
+local FORMAT = '1'
+
+-- unknown is the answer where a later program has written the store.
+local function unknown(bucket)
+	local format = bucket and string.match(bucket, '^%S+')
+	if format and format ~= FORMAT then return redis.error_reply('CRONCEFORMAT ' .. format) end
+end
+
+-- sight compares the server's identity with the one on record, which is
+-- FORMAT SEEN REPLID RUN. It returns since when the server may lack decisions
+-- (0: it has all), or in second place why it must not decide.
+local function sight(now, stamp)
+	local bucket, info = redis.call('GET', BUCKET), redis.call('INFO', 'replication')
+	local seen, replid, run
+	if bucket then
+		seen, replid, run = string.match(bucket, '^1 (%d+) (%x+) (%x+)$')
+		if not seen then return 0, unknown(bucket) or redis.error_reply('CRONCEFORMAT ' .. bucket) end
+		if string.find(info, 'master_replid:' .. replid, 1, true) then return tonumber(seen) end
+	end
+	-- Another process, or one that was a replica since, or a mere change of
+	-- name: a master takes another one with its first replica, and an hour
+	-- after its last. Only who was a replica has a second one as well.
+	replid = string.match(info, 'master_replid:(%x+)')
+	local now_run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+	if run ~= now_run or not string.find(info, 'master_replid2:0000000000000000000000000000000000000000', 1, true) then
+		local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)')
+		if policy and string.find(policy, 'allkeys', 1, true) then return 0, redis.error_reply('CRONCEEVICTS ' .. policy) end
+		seen = stamp
+	end
+	redis.call('SET', BUCKET, FORMAT .. ' ' .. seen .. ' ' .. replid .. ' ' .. now_run)
+	return tonumber(seen)
+end
+
+-- leases reads all live runs of a job, oldest first.
+local function leases(live)
+	local all = {}
+	for id, granted, ttl, flags in string.gmatch(live or '', '\n(%S+) (%d+) (%d+) (%S+)') do
+		all[#all + 1] = {id = id, granted = tonumber(granted), ttl = tonumber(ttl), flags = flags}
+	end
+	return all
+end
+
+local function keep(live)
+	local lines = {}
+	for i, l in ipairs(live) do lines[i] = line(l.id, int(l.granted), int(l.ttl), l.flags) end
+	redis.call('HSET', JOB, 'live', table.concat(lines))
+end
+
+local function flag(l, f)
+	if not flagged(l.flags, f) then l.flags = (l.flags == '-' and '' or l.flags) .. f end
+end
+
+local function records(ids, from, to)
+	local fields = {}
+	for i = from, to do fields[#fields + 1] = 'r:' .. ids[i] end
+	return redis.call('HMGET', JOB, unpack(fields))
+end
+
+-- forget drops those of the runs that do not live and were decided before that
+-- time, and raises the watermark to the highest of their ticks. It returns the
+-- ids of those it dropped.
+local function forget(ids, lives, before)
+	local pruned, dropped = tonumber(redis.call('HGET', JOB, 'pruned') or '0'), {}
+	for from = 1, #ids, 500 do
+		for i, r in ipairs(records(ids, from, math.min(from + 499, #ids))) do
+			local id = ids[from + i - 1]
+			if not lives[id] and (not r or tonumber(string.match(r, '"start":(%d+)')) < before) then
+				local tick = r and string.match(r, '"tick":(%d+)')
+				if tick then
+					local field = 't:' .. tick .. '/' .. string.match(r, '"attempt":(%d+)')
+					local left = {}
+					for other in string.gmatch(redis.call('HGET', JOB, field) or '', '%S+') do
+						if other ~= id then left[#left + 1] = other end
+					end
+					if #left == 0 then
+						redis.call('HDEL', JOB, field)
+					else
+						redis.call('HSET', JOB, field, table.concat(left, ' '))
+					end
+					pruned = math.max(pruned, tick * 1000000)
+				end
+				redis.call('HDEL', JOB, 'r:' .. id)
+				redis.call('LREM', ORDER, 1, id)
+				dropped[#dropped + 1] = id
+			end
+		end
+	end
+	if pruned > 0 then redis.call('HSET', JOB, 'pruned', int(pruned)) end
+	return dropped
+end
