@@ -44,7 +44,7 @@ func (d *driver) Claim(ctx context.Context, c cronce.Claim) (cronce.Lease, error
 		field, micros(c.Tick), strconv.Itoa(c.Slots),
 		definition, policies[c.Overlap.Policy],
 		us(c.Overlap.Wait), us(c.StartDeadline), micros(c.Offered),
-		catchUp, us(c.TTL), headOf(c),
+		catchUp, fmt.Sprintf("%08d", c.TTL.Microseconds()), headOf(c),
 	})
 	answer, err := d.claim(ctx, d.keys(c.Job, claimKeys), args)
 	if err != nil {

@@ -1,36 +1,40 @@
 -- Decides a tick, in the order of answers that cronce.Driver gives.
-local quarantine, history, name, id = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local field, due, slots = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]) -- field and due are of the tick; without one '' and nil
-local definition, policy, offered = ARGV[9], ARGV[10], tonumber(ARGV[13])
-local catchup, ttl, head = ARGV[14] == '1', ARGV[15], ARGV[16]
+local function bound()
+	if length < history + 64 then return end
+	local lives = {[id] = true}
+	for _, l in ipairs(live) do lives[l.id] = true end
+	forget(redis.call('LRANGE', ORDER, 0, length - history - 1), lives, math.huge)
+end
 
-local now, stamp = clock()
-local seen, refused = sight(now, stamp)
+if answer then
+	bound()
+	return answer
+end
+
+local quarantine, slots, catchup = ARGV[2], tonumber(ARGV[8]), ARGV[14] == '1'
+local seen, refused = sight(bucket, info)
 if refused then return refused end
-offered = offered or now
 
-local j = redis.call('HMGET', JOB, 'live', 'place', 'definition', 'since', 'paused', 'pruned', 'fence', 'success', 'r:' .. id, field)
-local lines, paused, success, taken = j[1] or '', j[5], j[8] or '', j[10]
-local live, place = lines == '' and {} or leases(lines), nil
-
+live = leases(live)
+local ended = false
 for i = #live, 1, -1 do
 	local l = live[i]
 	if l.granted + l.ttl <= now then
-		redis.call('HSET', JOB, 'r:' .. l.id, close(redis.call('HGET', JOB, 'r:' .. l.id), '"outcome":"lost"', stamp))
-		drop(l.id, l.flags)
+		local r = redis.call('HGET', JOB, 'r:' .. l.id)
+		redis.call('HSET', JOB, 'r:' .. l.id, string.sub(r, 1, -2) .. ',"outcome":"lost","end":' .. stamp .. '}')
+		redis.call('HDEL', JOB, 'stop:' .. l.id, 'revoke:' .. l.id)
 		table.remove(live, i)
-		lines = nil
+		ended = true
 	end
 end
-if not lines then
-	keep(live)
-	lines = redis.call('HGET', JOB, 'live')
-end
+local function keep() redis.call('HSET', JOB, 'live', lines(live)) end
+if ended then keep() end
 
-if j[2] then
-	place = {}
-	place.id, place.due, place.granted, place.expires, place.record = string.match(j[2], '^(%S+) (%S+) (%d+) (%d+) (.*)$')
-	if tonumber(place.expires) <= now then
+if place then
+	local p = {}
+	p.id, p.due, p.granted, p.expires, p.record = string.match(place, '^(%S+) (%S+) (%d+) (%d+) (.*)$')
+	place = p
+	if tonumber(p.expires) <= now then
 		redis.call('HDEL', JOB, 'place')
 		place = nil
 	end
@@ -39,9 +43,9 @@ end
 if j[9] then
 	for _, l in ipairs(live) do
 		if l.id == id then
-			if flagged(l.flags, 'r') then return {'revoked', redis.call('HGET', JOB, 'revoke:' .. id)} end
+			if flagged(l, 'r') then return {'revoked', redis.call('HGET', JOB, 'revoke:' .. id)} end
 			l.granted = now
-			keep(live)
+			keep()
 			return {'again', stamp, int(l.ttl), success, j[9]}
 		end
 	end
@@ -59,10 +63,8 @@ end
 local slot = '0'
 if due then
 	local n, last = 0, nil
-	if taken then
-		for other in string.gmatch(taken, '%S+') do n, last = n + 1, other end
-		if n >= slots then return {'taken', redis.call('HGET', JOB, 'r:' .. last) or ''} end
-	end
+	for other in string.gmatch(taken or '', '%S+') do n, last = n + 1, other end
+	if n >= slots then return {'taken', redis.call('HGET', JOB, 'r:' .. last) or ''} end
 	local pruned = tonumber(j[6] or '0')
 	if pruned > now then return {'watermark', j[6], stamp} end
 	if due <= pruned then return {'taken', ''} end
@@ -72,23 +74,29 @@ end
 
 -- record puts the decision on record, and what of the job changes with it.
 local function record(tail, ...)
-	if not j[1] then redis.call('SADD', JOBS, name) end
+	redis.call('SADD', JOBS, name)
 	if due then
 		local r = head .. ',"slot":' .. slot .. tail .. ',"start":' .. stamp .. '}'
 		redis.call('HSET', JOB, 'r:' .. id, r, field, taken and taken .. ' ' .. id or id, ...)
 	else
 		redis.call('HSET', JOB, 'r:' .. id, head .. tail .. ',"start":' .. stamp .. '}', ...)
 	end
-	local n = redis.call('RPUSH', ORDER, id)
-	if n >= history + 64 then
-		local lives = {[id] = true}
-		for _, l in ipairs(live) do lives[l.id] = true end
-		forget(redis.call('LRANGE', ORDER, 0, n - history - 1), lives, math.huge)
+	length = redis.call('RPUSH', ORDER, id)
+	bound()
+end
+
+local function lease(fence)
+	local line = lines(live) .. '\n' .. id .. ' ' .. stamp .. ' ' .. ttl .. ' ---'
+	if fence then
+		record(',"fence":' .. fence, 'live', line, 'fence', fence)
+	else
+		record('', 'live', line)
 	end
+	return {'lease', stamp, slot, fence or '0', success}
 end
 
 local function skip(reason, held, holder)
-	record((held and ',"held":"' .. held .. '"' or '') .. ',"skip":"' .. reason .. '"', 'live', lines)
+	record((held and ',"held":"' .. held .. '"' or '') .. ',"skip":"' .. reason .. '"', 'live', lines(live))
 	return {'skipped', stamp, slot, reason, held or '', holder or '', paused or '', int(seen)}
 end
 
@@ -103,10 +111,7 @@ if due then
 	if deadline > 0 and offered - due > deadline then return skip('late') end
 end
 
-if policy == 'allow' then
-	record('', 'live', lines .. line(id, stamp, ttl, '-'))
-	return {'lease', stamp, slot, '0', success}
-end
+if policy == 'allow' then return lease() end
 
 if seen > 0 and now < seen + quarantine then return held('', seen + quarantine, int(seen)) end
 
@@ -119,22 +124,19 @@ if #live == 0 then
 		return skip('overlap', place.id, place.record)
 	end
 	if place then redis.call('HDEL', JOB, 'place') end
-	local fence = stamp
-	if j[7] and tonumber(j[7]) >= now then fence = int(j[7] + 1) end
-	record(',"fence":' .. fence, 'live', line(id, stamp, ttl, '-'), 'fence', fence)
-	return {'lease', stamp, slot, fence, success}
+	if fence and tonumber(fence) >= now then return lease(int(fence + 1)) end
+	return lease(stamp)
 end
 
 local known, reason = false, 'orphans'
 for _, l in ipairs(live) do
 	known = known or l.granted > offered
-	if not flagged(l.flags, 'o') then reason = 'overlap' end
+	if not flagged(l, 'o') then reason = 'overlap' end
 end
 local holder, expires = redis.call('HGET', JOB, 'r:' .. live[1].id), live[1].granted + live[1].ttl
 local waits = policy == 'wait' or policy == 'replace'
 if catchup then return held(holder, expires) end
 if waits and (not place or mine) then
-	redis.call('SADD', JOBS, name)
 	redis.call('HSET', JOB, 'place', id .. ' ' .. (due and ARGV[7] or '-') .. ' ' .. stamp .. ' ' .. int(now + ttl) ..
 		' ' .. head .. ',"start":' .. int(offered) .. '}')
 	mine = true
@@ -143,7 +145,7 @@ if not known or same and waits then return held(holder, expires) end
 if mine and now - offered < tonumber(ARGV[11]) then
 	local asked = {}
 	for _, l in ipairs(live) do
-		if policy == 'replace' and not flagged(l.flags, 's') then asked[#asked + 1] = l end
+		if policy == 'replace' and not flagged(l, 's') then asked[#asked + 1] = l end
 	end
 	if #asked > 0 then
 		local ids = {}
@@ -154,7 +156,7 @@ if mine and now - offered < tonumber(ARGV[11]) then
 			flag(l, 's')
 			redis.call('HSET', JOB, 'stop:' .. l.id, request)
 		end
-		keep(live)
+		keep()
 		redis.call('RPUSH', REQUESTS, request)
 	end
 	return held(holder, expires)

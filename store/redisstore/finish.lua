@@ -1,15 +1,13 @@
-local id, tail, success, output, outputs = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local now, stamp = clock()
-local j = redis.call('HMGET', JOB, 'live', 'r:' .. id)
-local record = j[2]
-local granted, ttl, flags, before, after = leased(j[1] or '', id)
-if granted and granted + ttl > now then
+local tail, success, output, outputs = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+if flags then
+	live = string.sub(live, 1, from - 1) .. string.sub(live, to + 30)
+	record = string.sub(record, 1, -2) .. ',' .. tail .. ',"end":' .. stamp .. '}'
 	if success == '' then
-		redis.call('HSET', JOB, 'live', before .. after, 'r:' .. id, close(record, tail, stamp))
+		redis.call('HSET', JOB, 'live', live, 'r:' .. id, record)
 	else
-		redis.call('HSET', JOB, 'live', before .. after, 'r:' .. id, close(record, tail, stamp), 'success', success)
+		redis.call('HSET', JOB, 'live', live, 'r:' .. id, record, 'success', success)
 	end
-	drop(id, flags)
+	if flags ~= '---' then redis.call('HDEL', JOB, 'stop:' .. id, 'revoke:' .. id) end
 	if output ~= '' then
 		redis.call('RPUSH', OUTPUT, id .. '\n' .. output)
 		redis.call('LTRIM', OUTPUT, -outputs, -1)

@@ -1,10 +1,8 @@
-local id, holder, record, orphaned = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
-local now, stamp = clock()
-local j = redis.call('HMGET', JOB, 'live', 'r:' .. id)
-local granted, ttl, flags, before, after = leased(j[1] or '', id)
-if not granted or granted + ttl <= now then return {'lost'} end
-if flagged(flags, 'r') then return {'revoked', redis.call('HGET', JOB, 'revoke:' .. id)} end
-if orphaned and not flagged(flags, 'o') then flags = (flags == '-' and '' or flags) .. 'o' end
-redis.call('HSET', JOB, 'live', before .. line(id, stamp, int(ttl), flags) .. after)
-if not string.find(j[2], holder, 1, true) then redis.call('HSET', JOB, 'r:' .. id, record) end
-return {'renewed', stamp, int(ttl), flagged(flags, 's') and redis.call('HGET', JOB, 'stop:' .. id) or ''}
+if not flags then return {'lost'} end
+local holder, full, orphaned = ARGV[3], ARGV[4], ARGV[5] == '1'
+if string.find(flags, 'r', 1, true) then return {'revoked', redis.call('HGET', JOB, 'revoke:' .. id)} end
+if orphaned then flags = 'o' .. string.sub(flags, 2) end
+redis.call('HSET', JOB, 'live', string.sub(live, 1, to) .. stamp .. string.sub(live, to + 17, to + 26) .. flags .. string.sub(live, to + 30))
+if not string.find(record, holder, 1, true) then redis.call('HSET', JOB, 'r:' .. id, full) end
+return {'renewed', stamp, string.sub(live, to + 18, to + 25),
+	string.find(flags, 's', 1, true) and redis.call('HGET', JOB, 'stop:' .. id) or ''}

@@ -1,6 +1,5 @@
 -- Carries out what a person asks, and puts it on record where it changed anything.
 local kind, name, head, definition, kept = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-local now, stamp = clock()
 local refused = unknown(redis.call('GET', BUCKET))
 if refused then return refused end
 local request = head .. ',"at":' .. stamp .. '}'
@@ -28,7 +27,7 @@ else
 		end
 	end
 	if #asked == 0 then return {'unchanged'} end
-	keep(live)
+	redis.call('HSET', JOB, 'live', lines(live))
 	request = head .. ',"at":' .. stamp .. ',"runs":[' .. table.concat(asked, ',') .. ']}'
 	for _, l in ipairs(live) do
 		if l.granted + l.ttl > now then redis.call('HSET', JOB, kind .. ':' .. l.id, request) end

@@ -23,8 +23,12 @@ var (
 	baseText string
 	//go:embed store.lua
 	storeText string
+	//go:embed run.lua
+	runText string
 	//go:embed claim.lua
 	claimText string
+	//go:embed lease.lua
+	leaseText string
 	//go:embed renew.lua
 	renewText string
 	//go:embed finish.lua
@@ -38,9 +42,9 @@ var (
 	//go:embed bucket.lua
 	bucketText string
 
-	claimScript   = newScript(baseText, storeText, claimText)
-	renewScript   = newScript(baseText, renewText)
-	finishScript  = newScript(baseText, finishText)
+	claimScript   = newScript(baseText, runText, storeText, claimText)
+	renewScript   = newScript(baseText, leaseText, renewText)
+	finishScript  = newScript(baseText, leaseText, finishText)
 	requestScript = newScript(baseText, storeText, requestText)
 	readScript    = newScript(baseText, storeText, readText)
 	pruneScript   = newScript(baseText, storeText, pruneText)

@@ -1,5 +1,8 @@
 local FORMAT = '1'
 
+-- int writes a whole number; tostring would write 1.8e+15.
+local function int(n) return string.format('%.0f', n) end
+
 -- unknown is the answer where a later program has written the store.
 local function unknown(bucket)
 	local format = bucket and string.match(bucket, '^%S+')
@@ -7,31 +10,31 @@ local function unknown(bucket)
 end
 
 -- sight compares the server's identity with the one on record, which is
--- FORMAT SEEN REPLID RUN. It returns since when the server may lack decisions
+-- FORMAT REPLID RUN SEEN. It returns since when the server may lack decisions
 -- (0: it has all), or in second place why it must not decide.
-local function sight(now, stamp)
-	local bucket, info = redis.call('GET', BUCKET), redis.call('INFO', 'replication')
-	local seen, replid, run
+local function sight(bucket, info)
+	local before, run, seen
 	if bucket then
-		seen, replid, run = string.match(bucket, '^1 (%d+) (%x+) (%x+)$')
+		before, run, seen = string.match(bucket, '^1 (%x+) (%x+) (%d+)$')
 		if not seen then return 0, unknown(bucket) or redis.error_reply('CRONCEFORMAT ' .. bucket) end
-		if string.find(info, 'master_replid:' .. replid, 1, true) then return tonumber(seen) end
 	end
+	local replid = string.match(info, 'master_replid:(%x+)')
+	if before == replid then return tonumber(seen) end
 	-- Another process, or one that was a replica since, or a mere change of
 	-- name: a master takes another one with its first replica, and an hour
 	-- after its last. Only who was a replica has a second one as well.
-	replid = string.match(info, 'master_replid:(%x+)')
-	local now_run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
-	if run ~= now_run or not string.find(info, 'master_replid2:0000000000000000000000000000000000000000', 1, true) then
+	local process = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+	if run ~= process or not string.find(info, 'master_replid2:0000000000000000000000000000000000000000', 1, true) then
 		local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)')
 		if policy and string.find(policy, 'allkeys', 1, true) then return 0, redis.error_reply('CRONCEEVICTS ' .. policy) end
 		seen = stamp
 	end
-	redis.call('SET', BUCKET, FORMAT .. ' ' .. seen .. ' ' .. replid .. ' ' .. now_run)
+	redis.call('SET', BUCKET, FORMAT .. ' ' .. replid .. ' ' .. process .. ' ' .. seen)
 	return tonumber(seen)
 end
 
--- leases reads all live runs of a job, oldest first.
+-- leases reads all live runs of a job, oldest first; lease.lua says how they
+-- stand there.
 local function leases(live)
 	local all = {}
 	for id, granted, ttl, flags in string.gmatch(live or '', '\n(%S+) (%d+) (%d+) (%S+)') do
@@ -40,15 +43,16 @@ local function leases(live)
 	return all
 end
 
-local function keep(live)
-	local lines = {}
-	for i, l in ipairs(live) do lines[i] = line(l.id, int(l.granted), int(l.ttl), l.flags) end
-	redis.call('HSET', JOB, 'live', table.concat(lines))
+local function lines(live)
+	local all = {}
+	for i, l in ipairs(live) do all[i] = '\n' .. l.id .. ' ' .. int(l.granted) .. ' ' .. string.format('%08.0f', l.ttl) .. ' ' .. l.flags end
+	return table.concat(all)
 end
 
-local function flag(l, f)
-	if not flagged(l.flags, f) then l.flags = (l.flags == '-' and '' or l.flags) .. f end
-end
+local function flagged(l, flag) return string.find(l.flags, flag, 1, true) end
+
+local places = {o = 1, s = 2, r = 3}
+local function flag(l, f) l.flags = string.sub(l.flags, 1, places[f] - 1) .. f .. string.sub(l.flags, places[f] + 1) end
 
 local function records(ids, from, to)
 	local fields = {}
