@@ -167,7 +167,7 @@ func (d *driver) failed(err error) error {
 	case "CRONCEEVICTS":
 		return d.refuseEviction(rest)
 	case "WRONGPASS", "NOAUTH":
-		return d.refuse("the server does not take the user and password: "+text, "give those of an ACL user in the URL")
+		return d.refuse("the server does not take the user and password: "+text, "give those of an ACL user in the URL; those of sentinels are sentinel_user and sentinel_password")
 	case "NOPERM":
 		return d.refuse("the user lacks a permission: "+text, "docs/stores/redis.md lists what it needs")
 	case "ERR":

@@ -33,6 +33,8 @@ func TestStore(t *testing.T) {
 	})
 }
 
+var scripts = []script{claimScript, renewScript, finishScript, requestScript, readScript, pruneScript, bucketScript}
+
 // underTest is a store with a clock that can be moved.
 type underTest struct {
 	url     string
@@ -43,7 +45,7 @@ type underTest struct {
 	offset atomic.Int64 // µs
 }
 
-// open opens a client with the store's clock.
+// open opens a client with the store's clock, at that URL of it.
 func (s *underTest) open(t *testing.T, url string) *driver {
 	t.Helper()
 	d, err := open(t.Context(), Options{URL: url})
@@ -51,6 +53,12 @@ func (s *underTest) open(t *testing.T, url string) *driver {
 		t.Fatal(err)
 	}
 	d.offset = &s.offset
+	// The server knows the scripts, or a reply that is lost would be that it does not.
+	for _, script := range scripts {
+		if err := d.client.Do(t.Context(), d.client.B().ScriptLoad().Script(script.text).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	t.Cleanup(func() { d.Close() })
 	return d
 }

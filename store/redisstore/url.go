@@ -86,6 +86,10 @@ func parse(text string) (address, error) {
 		}
 		authority = authority[i+1:]
 	}
+	// Nothing is repeated of what may be a password in the wrong place.
+	if strings.ContainsRune(authority+path+query, '@') {
+		return a, wrong(scheme, "there is an @ where none can be: in a password it is %40, / is %2F and ? is %3F")
+	}
 	if err := a.setHosts(authority); err != nil {
 		return a, err
 	}
@@ -119,14 +123,14 @@ func (a *address) setHosts(text string) error {
 	if a.kind == underSentinel {
 		port = "26379"
 	}
-	for h := range strings.SplitSeq(text, ",") {
+	for i, h := range strings.Split(text, ",") {
 		host, p, err := net.SplitHostPort(h)
 		if err != nil {
 			host, p = strings.Trim(h, "[]"), port
 		}
 		n, err := strconv.Atoi(p)
-		if host == "" || strings.ContainsAny(host, "@/ ") || err != nil || n < 1 || n > 65535 {
-			return wrong(a.scheme, fmt.Sprintf("%q is no HOST or HOST:PORT", h))
+		if host == "" || strings.ContainsAny(host, " ") || err != nil || n < 1 || n > 65535 {
+			return wrong(a.scheme, fmt.Sprintf("host number %d in it is no HOST or HOST:PORT", i+1))
 		}
 		a.hosts = append(a.hosts, net.JoinHostPort(host, p))
 	}
