@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,8 @@ func TestRefusedAtOpen(t *testing.T) {
 	clustered := testenv.StartRedis(t, "cluster-enabled yes")
 	later := testenv.StartRedis(t)
 	later.Do("SET", "cronce:{0}", "2 and whatever else")
+	open := testenv.StartRedis(t)
+	open.Do("CONFIG", "SET", "requirepass", "")
 	wrongPassword := strings.Replace(master.URL(), "redis://:", "redis://:wrong", 1)
 
 	for _, c := range []struct {
@@ -31,6 +34,8 @@ func TestRefusedAtOpen(t *testing.T) {
 		{"cluster", clustered.URL(), "Cluster", "redis+cluster://"},
 		{"no cluster", strings.Replace(master.URL(), "redis", "redis+cluster", 1), "no Cluster", "redis://"},
 		{"later format", later.URL(), "format 2", "version"},
+		{"no password", "redis://" + master.Addr(), "password", "ACL user"},
+		{"needless password", "redis://:needless@" + open.Addr(), "no password", "take it out"},
 		{"wrong password", wrongPassword, "password", "ACL user"},
 	} {
 		s, err := Open(t.Context(), Options{URL: strings.TrimSuffix(c.url, "/")})
@@ -40,7 +45,7 @@ func TestRefusedAtOpen(t *testing.T) {
 		}
 		if err == nil {
 			s.Close()
-		} else if u, _ := url.Parse(c.url); strings.Contains(err.Error(), passwordOf(u)) {
+		} else if u, _ := url.Parse(c.url); u.User != nil && strings.Contains(err.Error(), passwordOf(u)) {
 			t.Errorf("%s: the password is in %q", c.name, err)
 		}
 	}
@@ -241,6 +246,60 @@ func TestNoKeyExpires(t *testing.T) {
 		if ttl, err := d.client.Do(t.Context(), d.client.B().Ttl().Key(k).Build()).AsInt64(); err != nil || ttl != -1 {
 			t.Errorf("%s ends in %d s, %v", k, ttl, err)
 		}
+	}
+}
+
+// The permissions that the page asks for are enough, and without them it says so.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	page, err := os.ReadFile("../../docs/stores/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, ok := strings.Cut(string(page), "ACL SETUSER ")
+	line, _, _ = strings.Cut(line, "\n")
+	words := strings.Fields(line)
+	if !ok || len(words) < 4 || words[0] != "cronce" || words[2] != ">PASSWORD" {
+		t.Fatalf("the page has no line for ACL SETUSER, or another one: %q", line)
+	}
+	words[2] = ">secret"
+	server.Do(append([]string{"ACL", "SETUSER"}, words...)...)
+	s := &underTest{url: "redis://cronce:secret@" + server.Addr() + "?replicas=0"}
+	store, err := Open(t.Context(), Options{URL: s.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Init(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := cronce.Claim{RunID: cronce.NewRunID(), Job: "job"}
+	l, err := store.Claim(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err = store.Renew(t.Context(), l); err != nil {
+		t.Error(err)
+	}
+	if err := store.Finish(t.Context(), l, cronce.Result{Outcome: cronce.Succeeded, Output: []byte("x")}); err != nil {
+		t.Error(err)
+	}
+	if err := store.Request(t.Context(), cronce.Request{Kind: cronce.Pause, Job: "job"}); err != nil {
+		t.Error(err)
+	}
+	if jobs, err := store.Jobs(t.Context()); err != nil || len(jobs) != 1 {
+		t.Errorf("%+v, %v", jobs, err)
+	}
+	if n, err := store.Prune(t.Context(), "", time.Now().Add(time.Minute)); err != nil || n != 1 {
+		t.Errorf("%d pruned, %v", n, err)
+	}
+
+	server.Do("ACL", "SETUSER", "cronce", "-info")
+	var refused *cronce.ConfigError
+	c.RunID = cronce.NewRunID()
+	if _, err := store.Claim(t.Context(), c); !errors.As(err, &refused) || !strings.Contains(refused.What, "permission") {
+		t.Errorf("claim without INFO: %v, want a *cronce.ConfigError", err)
 	}
 }
 

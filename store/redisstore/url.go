@@ -129,7 +129,7 @@ func (a *address) setHosts(text string) error {
 			host, p = strings.Trim(h, "[]"), port
 		}
 		n, err := strconv.Atoi(p)
-		if host == "" || strings.ContainsAny(host, " ") || err != nil || n < 1 || n > 65535 {
+		if host == "" || strings.Contains(host, " ") || strings.Contains(host, ":") && net.ParseIP(host) == nil || err != nil || n < 1 || n > 65535 {
 			return wrong(a.scheme, fmt.Sprintf("host number %d in it is no HOST or HOST:PORT", i+1))
 		}
 		a.hosts = append(a.hosts, net.JoinHostPort(host, p))
