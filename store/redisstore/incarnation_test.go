@@ -42,7 +42,7 @@ func TestStaleRDB(t *testing.T) {
 func TestSentinelFailsOver(t *testing.T) {
 	t.Parallel()
 	g := testenv.StartSentinels(t)
-	at := "redis+sentinel://:" + g.Password() + "@" + strings.Join(g.Addrs(), ",") + "/" + testenv.MasterName + "/2?sentinel_password=" + g.Password()
+	at := "redis+sentinel://:" + g.Password() + "@" + strings.Join(g.Addrs(), ",") + "/" + testenv.MasterName + "/2"
 	s := &underTest{url: at}
 	forgets(t, s, func(*driver) string {
 		g.Master.Kill()

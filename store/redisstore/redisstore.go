@@ -161,24 +161,18 @@ func (d *driver) failed(err error) error {
 		return &cronce.UnavailableError{Store: d.place, Err: err}
 	}
 	text := said.Error()
-	switch code, rest, _ := strings.Cut(text, " "); code {
-	case "CRONCEFORMAT": // said by a script
+	code, rest, _ := strings.Cut(text, " ")
+	switch {
+	case code == "CRONCEFORMAT": // said by a script
 		return d.refuseFormat(rest)
-	case "CRONCEEVICTS":
+	case code == "CRONCEEVICTS":
 		return d.refuseEviction(rest)
-	case "WRONGPASS", "NOAUTH":
+	case code == "WRONGPASS", code == "NOAUTH":
 		return d.refuse("the server does not take the user and password: "+text, "give those of an ACL user in the URL; those of sentinels are sentinel_user and sentinel_password")
-	case "NOPERM":
+	case code == "NOPERM", strings.HasPrefix(text, "The user executing the script"):
 		return d.refuse("the user lacks a permission: "+text, "docs/stores/redis.md lists what it needs")
-	default:
-		switch {
-		case strings.Contains(text, "without any password"):
-			return d.refuse("the server has no password, and the URL has one", "take it out, or set one with requirepass or ACL SETUSER")
-		case strings.Contains(text, "The user executing the script"):
-			return d.refuse("the user lacks a permission: "+text, "docs/stores/redis.md lists what it needs")
-		case code != strings.ToUpper(code): // the client takes ERR away, which is all but "not now"
-			return fmt.Errorf("store %s: %w", d.place, err)
-		}
+	case code != strings.ToUpper(code): // ERR, which the client takes away: all but "not now"
+		return fmt.Errorf("store %s: %w", d.place, err)
 	}
 	// READONLY, LOADING, CLUSTERDOWN, NOREPLICAS, OOM, BUSY, …: not now.
 	return &cronce.UnavailableError{Store: d.place, Err: err}

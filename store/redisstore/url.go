@@ -105,6 +105,9 @@ func parse(text string) (address, error) {
 			return a, err
 		}
 	}
+	if a.user+a.sentinelUser+a.sentinelPassword == "" {
+		a.sentinelPassword = a.password // those without one take any
+	}
 	if (a.cert == "") != (a.key == "") {
 		return a, wrong(scheme, "cert and key go together")
 	}
