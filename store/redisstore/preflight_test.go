@@ -145,7 +145,7 @@ func TestTLS(t *testing.T) {
 	if err := d.Init(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	mustRun(t, d, "job", 0)
+	mustRun(t, d, "job")
 }
 
 // Work starts only when the replicas have the claim; until then the claim is
@@ -159,7 +159,7 @@ func TestReplicasAcknowledge(t *testing.T) {
 	if err := d.Init(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	mustRun(t, d, "job", 0)
+	mustRun(t, d, "job")
 	replica.Stop()
 	c := claimOf(t, d, "other")
 	_, err := cronce.NewStore(d).Claim(t.Context(), c)
@@ -231,7 +231,7 @@ func TestNoKeyExpires(t *testing.T) {
 	if err := d.Init(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	mustRun(t, d, "job", 0)
+	mustRun(t, d, "job")
 	if err := d.Request(t.Context(), cronce.Request{Kind: cronce.Pause, Job: "job"}); err != nil {
 		t.Fatal(err)
 	}
