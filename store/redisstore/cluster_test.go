@@ -42,6 +42,10 @@ func TestClusterShardForgets(t *testing.T) {
 	if err := d.Init(ctx); err != nil {
 		t.Fatal(err)
 	}
+	waits := s.open(t, s.url+"?replicas=1") // of which there are none
+	if _, err := cronce.NewStore(waits).Claim(ctx, claimOf(t, d, "waits")); err == nil || !strings.Contains(err.Error(), "0 of 1 replicas") {
+		t.Errorf("claim that waits for a replica: %v", err)
+	}
 	g.Nodes[1].Do("FLUSHALL")
 	var doubted, fine []string
 	for i := range 60 {

@@ -2,11 +2,14 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/cronce/cronce"
 )
 
 // preflight refuses servers that cannot keep the promise. A store that is
@@ -16,11 +19,19 @@ func (d *driver) preflight(ctx context.Context, kind kind) error {
 	if kind != inCluster {
 		nodes = map[string]rueidis.Client{"": d.client} // the master, whoever that is
 	}
+	var silent error
+	looked := false
 	for at, c := range nodes {
 		text, err := c.Do(ctx, c.B().Info().Build()).ToString()
 		if err != nil {
-			return d.failed(err)
+			err = d.failed(err)
+			if kind == inCluster && errors.As(err, new(*cronce.UnavailableError)) {
+				silent = err
+				continue // the others serve; this one is looked at in its first claim
+			}
+			return err
 		}
+		looked = true
 		if at != "" {
 			at = " " + at
 		}
@@ -28,14 +39,17 @@ func (d *driver) preflight(ctx context.Context, kind kind) error {
 			return err
 		}
 	}
+	if !looked {
+		return silent
+	}
 	known, err := d.client.Do(ctx, d.client.B().Get().Key(bucket(0)[0]).Build()).ToString()
-	format, _, _ := strings.Cut(known, " ")
-	switch {
-	case rueidis.IsRedisNil(err):
+	if rueidis.IsRedisNil(err) {
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return d.failed(err)
-	case format != "1":
+	}
+	if format, _, _ := strings.Cut(known, " "); format != "1" {
 		return d.refuseFormat(format)
 	}
 	return nil

@@ -12,8 +12,8 @@ if due and live == '' and fence and not place and not paused and not j[9] and no
 	and (definition == '' or definition == j[3])
 	and due <= now and now > tonumber(fence) and due > tonumber(j[6] or '0') and tonumber(j[6] or '0') <= now
 	and (ARGV[12] == '0' or offered - due <= tonumber(ARGV[12]))
-	-- FORMAT REPLID RUN SEEN, see sight: the same server, with all decisions.
-	and bucket and string.sub(bucket, 1, 2) == '1 ' and string.sub(bucket, 84) == ' 0'
+	-- FORMAT REPLID RUN SEEN, see sight: the same server, and what it may lack is over.
+	and bucket and string.sub(bucket, 1, 2) == '1 ' and due > tonumber(string.sub(bucket, 85)) and now >= string.sub(bucket, 85) + ARGV[2]
 	and string.find(info, 'master_replid:' .. string.sub(bucket, 3, 42), 1, true)
 then
 	redis.call('HSET', JOB, 'r:' .. id, head .. ',"slot":1,"fence":' .. stamp .. ',"start":' .. stamp .. '}',
