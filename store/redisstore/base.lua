@@ -1,7 +1,7 @@
 -- What every script begins with, in as few steps as can be: Lua's are most of a
--- claim's time. A job has one hash: its state, each of its runs (r:ID) and what
--- decided each tick (t:TICK/ATTEMPT, the ids of its runs). A run is a JSON
--- object that grows at its end.
+-- claim's time, and it reads each new text byte by byte. A job has one hash: its
+-- state, each of its runs (r:ID, a JSON object), how they ended (e:ID, what the
+-- object has then at its end) and what decided each tick (t:TICK/ATTEMPT, ids).
 local JOB, ORDER, BUCKET, JOBS, REQUESTS, OUTPUT = unpack(KEYS)
 
 -- The time in microseconds, and the same as text. ARGV[1] is added to it: other

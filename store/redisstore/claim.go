@@ -46,7 +46,11 @@ func (d *driver) Claim(ctx context.Context, c cronce.Claim) (cronce.Lease, error
 		us(c.Overlap.Wait), us(c.StartDeadline), micros(c.Offered),
 		catchUp, fmt.Sprintf("%08d", c.TTL.Microseconds()), headOf(c),
 	})
-	answer, err := d.claim(ctx, d.keys(c.Job, claimKeys), args)
+	keys := claimKeys
+	if c.Overlap.Policy == cronce.OverlapReplace {
+		keys = replaceKeys
+	}
+	answer, err := d.claim(ctx, d.keys(c.Job, keys), args)
 	if err != nil {
 		return cronce.Lease{}, err
 	}

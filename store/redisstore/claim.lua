@@ -20,13 +20,13 @@ local ended = false
 for i = #live, 1, -1 do
 	local l = live[i]
 	if l.granted + l.ttl <= now then
-		local r = redis.call('HGET', JOB, 'r:' .. l.id)
-		redis.call('HSET', JOB, 'r:' .. l.id, string.sub(r, 1, -2) .. ',"outcome":"lost","end":' .. stamp .. '}')
+		redis.call('HSET', JOB, 'e:' .. l.id, '"outcome":"lost","end":' .. stamp)
 		redis.call('HDEL', JOB, 'stop:' .. l.id, 'revoke:' .. l.id)
 		table.remove(live, i)
 		ended = true
 	end
 end
+local function record(id) return records({id}, 1, 1)[1] or '' end
 local function keep() redis.call('HSET', JOB, 'live', lines(live)) end
 if ended then keep() end
 
@@ -49,9 +49,8 @@ if j[9] then
 			return {'again', stamp, int(l.ttl), success, j[9]}
 		end
 	end
-	local r = redis.call('HGET', JOB, 'r:' .. id)
-	local held = string.match(r, '"held":"([^"]*)"')
-	return {'decided', r, held and redis.call('HGET', JOB, 'r:' .. held) or '', paused or ''}
+	local held = string.match(j[9], '"held":"([^"]*)"')
+	return {'decided', record(id), held and record(held) or '', paused or ''}
 end
 
 if definition ~= '' and definition ~= j[3] then
@@ -64,7 +63,7 @@ local slot = '0'
 if due then
 	local n, last = 0, nil
 	for other in string.gmatch(taken or '', '%S+') do n, last = n + 1, other end
-	if n >= slots then return {'taken', redis.call('HGET', JOB, 'r:' .. last) or ''} end
+	if n >= slots then return {'taken', record(last)} end
 	local pruned = tonumber(j[6] or '0')
 	if pruned > now then return {'watermark', j[6], stamp} end
 	if due <= pruned then return {'taken', ''} end
@@ -72,8 +71,8 @@ if due then
 	slot = int(n + 1)
 end
 
--- record puts the decision on record, and what of the job changes with it.
-local function record(tail, ...)
+-- decide puts the decision on record, and what of the job changes with it.
+local function decide(tail, ...)
 	redis.call('SADD', JOBS, name)
 	if due then
 		local r = head .. ',"slot":' .. slot .. tail .. ',"start":' .. stamp .. '}'
@@ -88,15 +87,15 @@ end
 local function lease(fence)
 	local line = lines(live) .. '\n' .. id .. ' ' .. stamp .. ' ' .. ttl .. ' ---'
 	if fence then
-		record(',"fence":' .. fence, 'live', line, 'fence', fence)
+		decide(',"fence":' .. fence, 'live', line, 'fence', fence)
 	else
-		record('', 'live', line)
+		decide('', 'live', line)
 	end
 	return {'lease', stamp, slot, fence or '0', success}
 end
 
 local function skip(reason, held, holder)
-	record((held and ',"held":"' .. held .. '"' or '') .. ',"skip":"' .. reason .. '"', 'live', lines(live))
+	decide((held and ',"held":"' .. held .. '"' or '') .. ',"skip":"' .. reason .. '"', 'live', lines(live))
 	return {'skipped', stamp, slot, reason, held or '', holder or '', paused or '', int(seen)}
 end
 

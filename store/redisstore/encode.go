@@ -10,8 +10,8 @@ import (
 	"github.com/cronce/cronce"
 )
 
-// record is a run as the store has it: a JSON object that the scripts begin,
-// and complete at its end. Times are microseconds since 1970, the tick seconds.
+// record is a run as the store has it: a JSON object, which a claim completes,
+// and what its end adds to it. Times are microseconds since 1970, the tick seconds.
 type record struct {
 	ID      string            `json:"id"`
 	Job     string            `json:"job"`

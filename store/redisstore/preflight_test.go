@@ -210,7 +210,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 	for name, command := range map[string][]string{"fields of the job": {"HLEN", "cronce:{0}:job:job"}, "outputs": {"LLEN", "cronce:{0}:output:job"}} {
 		got, err := d.client.Do(ctx, d.client.B().Arbitrary(command[0]).Keys(command[1]).Build()).AsInt64()
-		if err != nil || got > 2*(10+64)+10 {
+		if err != nil || got > 3*(10+64)+10 {
 			t.Errorf("%d %s are kept, %v", got, name, err)
 		}
 	}

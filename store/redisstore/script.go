@@ -136,11 +136,12 @@ func (d *driver) all() [][]string {
 }
 
 // How many of a job's keys a script needs: those of its lease alone, those of
-// a decision, or all.
+// a decision, those of one that may ask others to stop, or all.
 const (
-	leaseKeys = 1
-	claimKeys = 5
-	jobKeys   = 6
+	leaseKeys   = 1
+	claimKeys   = 4
+	replaceKeys = 5
+	jobKeys     = 6
 )
 
 // keys is the keys of a job, all on one server of a Cluster: what is between

@@ -54,10 +54,20 @@ local function flagged(l, flag) return string.find(l.flags, flag, 1, true) end
 local places = {o = 1, s = 2, r = 3}
 local function flag(l, f) l.flags = string.sub(l.flags, 1, places[f] - 1) .. f .. string.sub(l.flags, places[f] + 1) end
 
+-- records reads runs with their ends; false where there is none.
 local function records(ids, from, to)
-	local fields = {}
-	for i = from, to do fields[#fields + 1] = 'r:' .. ids[i] end
-	return redis.call('HMGET', JOB, unpack(fields))
+	local fields, all = {}, {}
+	for i = from, to do
+		fields[#fields + 1] = 'r:' .. ids[i]
+		fields[#fields + 1] = 'e:' .. ids[i]
+	end
+	if #fields == 0 then return all end
+	local parts = redis.call('HMGET', JOB, unpack(fields))
+	for i = 1, #fields, 2 do
+		local r, e = parts[i], parts[i + 1]
+		all[#all + 1] = r and e and string.sub(r, 1, -2) .. ',' .. e .. '}' or r
+	end
+	return all
 end
 
 -- forget drops those of the runs that do not live and were decided before that
@@ -83,7 +93,7 @@ local function forget(ids, lives, before)
 					end
 					pruned = math.max(pruned, tick * 1000000)
 				end
-				redis.call('HDEL', JOB, 'r:' .. id)
+				redis.call('HDEL', JOB, 'r:' .. id, 'e:' .. id)
 				redis.call('LREM', ORDER, 1, id)
 				dropped[#dropped + 1] = id
 			end
