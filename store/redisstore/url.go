@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -202,7 +203,8 @@ func (a address) option() (rueidis.ClientOption, error) {
 		ForceSingleClient: a.kind == alone,
 		DisableCache:      true,
 		DisableRetry:      true,
-		PipelineMultiplex: -1, // one connection a server: the more share it, the fewer system calls
+		PipelineMultiplex: -1,                    // one connection a server: the more share it, the fewer system calls
+		MaxFlushDelay:     20 * time.Microsecond, // once there are many
 		ConnWriteTimeout:  timeout,
 		Dialer:            net.Dialer{Timeout: timeout},
 		// The defaults are for large values: half a megabyte a connection.
