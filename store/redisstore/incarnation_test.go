@@ -21,6 +21,7 @@ func TestKilledWithoutPersistence(t *testing.T) {
 	s := &underTest{url: server.URL()}
 	forgets(t, s, func(d *driver) string {
 		server.Restart(testenv.Kept) // kill -9, and nothing was kept
+		findsItsWay(t, d)
 		return s.url
 	})
 }
@@ -44,9 +45,10 @@ func TestSentinelFailsOver(t *testing.T) {
 	g := testenv.StartSentinels(t)
 	at := "redis+sentinel://:" + g.Password() + "@" + strings.Join(g.Addrs(), ",") + "/" + testenv.MasterName + "/2"
 	s := &underTest{url: at}
-	forgets(t, s, func(*driver) string {
+	forgets(t, s, func(d *driver) string {
 		g.Master.Kill()
 		g.AwaitMaster(g.Replica)
+		findsItsWay(t, d)
 		return at
 	})
 }
@@ -156,6 +158,21 @@ func forgets(t *testing.T, s *underTest, lose func(*driver) string, meanwhile ..
 	}
 	s.offset.Add((2 * time.Second).Microseconds())
 	mustRun(t, d, "job")
+}
+
+// findsItsWay waits until a client of before is connected with the server that
+// there is now.
+func findsItsWay(t *testing.T, d *driver) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		_, err := d.Now(t.Context())
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // claimOf is a claim of the tick that is due now.
