@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -133,12 +134,19 @@ var lockers = []locker{
 			return nil, nil, err
 		}
 		return func(ctx context.Context, i, _ int) error {
-			_, release, err := locks.WithContext(ctx, fmt.Sprint("rueidislock", i))
-			if err != nil {
-				return err
+			// It gives back in the background; who waits for that is now and
+			// then not told.
+			for {
+				_, release, err := locks.TryWithContext(ctx, fmt.Sprint("rueidislock", i))
+				if errors.Is(err, rueidislock.ErrNotLocked) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				release()
+				return nil
 			}
-			release()
-			return nil
 		}, locks.Close, nil
 	}},
 }
@@ -159,7 +167,8 @@ func measurePairs(at string, l locker, clients int) (pairs, error) {
 		return pairs{}, err
 	}
 	defer shut()
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	var (
 		mu    sync.Mutex
 		took  []time.Duration
