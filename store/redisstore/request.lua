@@ -18,7 +18,9 @@ elseif kind == 'resume' then
 elseif kind == 'reset-watermark' then
 	if tonumber(redis.call('HGET', JOB, 'pruned') or '0') <= now then return {'unchanged'} end
 	redis.call('HSET', JOB, 'pruned', stamp)
-else
+elseif kind == 'prune' then
+	if redis.call('EXISTS', JOB) == 0 then return {'unchanged'} end
+elseif kind == 'stop' or kind == 'revoke' then
 	local live, asked = leases(redis.call('HGET', JOB, 'live')), {}
 	for _, l in ipairs(live) do
 		if l.granted + l.ttl > now then
@@ -32,6 +34,8 @@ else
 	for _, l in ipairs(live) do
 		if l.granted + l.ttl > now then redis.call('HSET', JOB, kind .. ':' .. l.id, request) end
 	end
+else
+	return redis.error_reply('ERR no such request: ' .. kind)
 end
 redis.call('RPUSH', REQUESTS, request)
 redis.call('LTRIM', REQUESTS, -kept, -1)
