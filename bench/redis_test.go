@@ -129,7 +129,7 @@ var lockers = []locker{
 			return nil, nil, err
 		}
 		o.ForceSingleClient = true
-		locks, err := rueidislock.NewLocker(rueidislock.LockerOption{ClientOption: o, KeyMajority: 1, KeyValidity: cronce.DefaultTTL})
+		locks, err := rueidislock.NewLocker(rueidislock.LockerOption{ClientOption: o, KeyMajority: 1, KeyValidity: cronce.DefaultTTL, TryNextAfter: time.Second})
 		if err != nil {
 			return nil, nil, err
 		}
