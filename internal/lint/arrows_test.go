@@ -45,8 +45,9 @@ var arrows = []struct {
 // external says which modules the code of a package may import, tests aside.
 // Whoever is not named here has the standard library only.
 var external = map[string][]string{
-	"store/storetest": {"github.com/anishathalye/porcupine"},
-	"config":          {"github.com/goccy/go-yaml"},
+	"store/storetest":  {"github.com/anishathalye/porcupine"},
+	"config":           {"github.com/goccy/go-yaml"},
+	"store/redisstore": {"github.com/redis/rueidis"},
 }
 
 // forTests are the modules that tests may import as well.
@@ -58,7 +59,11 @@ var forTests = []string{
 
 // forBench are the modules that only the nested module bench knows.
 var forBench = []string{
+	"github.com/bsm/redislock",
 	"github.com/go-co-op/gocron/v2",
+	"github.com/go-redsync/redsync/v4",
+	"github.com/redis/go-redis/v9",
+	"github.com/redis/rueidis",
 	"github.com/robfig/cron/v3",
 }
 

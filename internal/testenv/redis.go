@@ -44,10 +44,11 @@ func Redis(t testing.TB) string {
 	return s.URL() + strconv.FormatInt(n, 10)
 }
 
-// StartRedis starts a Redis for this test alone.
-func StartRedis(t testing.TB) *RedisServer {
+// StartRedis starts a Redis for this test alone. Settings are lines of its
+// settings file, which override those that it has by itself.
+func StartRedis(t testing.TB, settings ...string) *RedisServer {
 	t.Helper()
-	return startRedis(t, "redis", false)
+	return startRedis(t, "redis", false, settings...)
 }
 
 // StartRedisTLS starts a Redis for this test alone that takes TLS only, with a
