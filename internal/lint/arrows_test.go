@@ -45,8 +45,9 @@ var arrows = []struct {
 // external says which modules the code of a package may import, tests aside.
 // Whoever is not named here has the standard library only.
 var external = map[string][]string{
-	"store/storetest": {"github.com/anishathalye/porcupine"},
-	"config":          {"github.com/goccy/go-yaml"},
+	"config":           {"github.com/goccy/go-yaml"},
+	"store/mysqlstore": {"github.com/go-sql-driver/mysql"},
+	"store/storetest":  {"github.com/anishathalye/porcupine"},
 }
 
 // forTests are the modules that tests may import as well.
