@@ -59,6 +59,7 @@ var forTests = []string{
 
 // forBench are the modules that only the nested module bench knows.
 var forBench = []string{
+	"github.com/go-sql-driver/mysql",
 	"github.com/go-co-op/gocron/v2",
 	"github.com/robfig/cron/v3",
 }
