@@ -86,21 +86,22 @@ func (t *tx) claim(ctx context.Context, c cronce.Claim, srv *server) (lease cron
 	return lease, answer, done, nil
 }
 
-// read reads what can matter beside the job and its holder: nothing for a tick
-// higher than any that was decided, where no runs are side by side.
+// read reads what can matter beside the job: nothing for a tick higher than any
+// that was decided, where no run lives.
 func (s *section) read(ctx context.Context, c cronce.Claim) (taken []*runRow, byID *runRow, err error) {
 	ticks := c.Tick.IsZero() || !c.Tick.After(s.job.highest)
-	if !ticks && len(s.job.beside) == 0 {
+	if !ticks && len(s.mayLive) == 0 {
 		return nil, nil, nil
 	}
 	var readers []func(*sql.Rows) error
-	if len(s.job.beside) > 0 {
-		s.addBeside()
+	if s.addLive() {
 		readers = append(readers, s.keep)
 	}
-	s.add("SELECT "+runColumns+" FROM cronce_runs r WHERE r.id = ?", c.RunID)
-	readers = append(readers, s.keep)
-	if !c.Tick.IsZero() {
+	if ticks {
+		s.add("SELECT "+runColumns+" FROM cronce_runs r WHERE r.id = ?", c.RunID)
+		readers = append(readers, s.keep)
+	}
+	if ticks && !c.Tick.IsZero() {
 		s.add("SELECT "+runColumns+" FROM cronce_runs r WHERE r.job = ? AND r.tick = ? AND r.attempt = ? ORDER BY r.started, r.id", c.Job, c.Tick.UTC(), c.Attempt)
 		readers = append(readers, func(rows *sql.Rows) error {
 			r, err := scanRun(rows)

@@ -147,7 +147,8 @@ func TestRestartIsNoLoss(t *testing.T) {
 	if _, err := s.Renew(t.Context(), l); err != nil { // on a connection that the server closed
 		t.Errorf("renewal after a restart: %v", err)
 	}
-	if _, err := s.Claim(t.Context(), due("job", 10)); !errors.As(err, new(*cronce.TakenError)) {
+	c.RunID = cronce.NewRunID()
+	if _, err := s.Claim(t.Context(), c); !errors.As(err, new(*cronce.TakenError)) {
 		t.Errorf("the tick again: %v, want *TakenError", err)
 	}
 	claimed(t, s, due("other", 1))

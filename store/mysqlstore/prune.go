@@ -66,7 +66,7 @@ func (d *driver) pruneSome(ctx context.Context, job string, before time.Time) (n
 				highest = r.Tick
 			}
 			if r.Outcome == cronce.Succeeded {
-				s.success(r)
+				s.success(&r.Run)
 			}
 			return nil
 		})

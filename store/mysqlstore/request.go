@@ -26,8 +26,7 @@ func (d *driver) Request(ctx context.Context, r cronce.Request) error {
 				again = true
 				return t.create(ctx, r.Job)
 			}
-			if len(s.job.beside) > 0 {
-				s.addBeside()
+			if s.addLive() {
 				s.add("SELECT " + d.clock)
 				if err := s.query(ctx, s.keep, readTime(&s.now)); err != nil {
 					return err
@@ -69,7 +68,7 @@ func (s *section) request(r cronce.Request) {
 		}
 		s.set("pruned_tick", s.now.Truncate(time.Second))
 	case cronce.Stop, cronce.Revoke:
-		for _, id := range append([]string{s.job.holder}, s.job.beside...) {
+		for _, id := range s.mayLive {
 			if l := s.runs[id]; l != nil && l.state == running && s.now.Before(l.expires) {
 				r.Runs = append(r.Runs, id)
 			}

@@ -16,35 +16,40 @@ type section struct {
 	job *jobRow
 	now time.Time
 
-	runs map[string]*runRow // those that were read, by id
-	live []*runRow          // those that have not ended, oldest first
-	lost []string           // those of them that were marked
+	mayLive []string           // ids of the runs that may not have ended
+	runs    map[string]*runRow // those that were read, by id
+	live    []*runRow          // those that have not ended, oldest first
+	lost    []string           // those that were marked as lost
 
 	changed []string // columns of the job, and their values
 	values  []any
 }
 
-// enter locks the job's row and reads it, the run that took its lease last, and
-// then the time: nothing that was committed before is later. job stays nil where
-// there is none.
+// enter locks the job's row and that of the run that took its lease last, reads
+// what becomes of most claims by them, and then the time: nothing that was
+// committed before is later. job stays nil where there is none.
 func (t *tx) enter(ctx context.Context, job string, srv *server) (*section, error) {
 	s := &section{tx: t, runs: map[string]*runRow{}}
-	t.add("SELECT "+jobColumns+", "+runColumns+" FROM cronce_jobs j LEFT JOIN cronce_runs r ON r.id = j.holder_run WHERE j.name = ? FOR UPDATE", job)
+	t.add("SELECT "+jobColumns+", r.state, r.tick, r.started, r.ended FROM cronce_jobs j LEFT JOIN cronce_runs r ON r.id = j.holder_run WHERE j.name = ? FOR UPDATE", job)
 	t.add("SELECT " + t.d.clock + ", " + t.d.serverColumns() + " FROM cronce_store s WHERE s.id = 1")
-	err := t.query(ctx, func(rows *sql.Rows) error {
+	err := t.query(ctx, func(rows *sql.Rows) (err error) {
 		var j jobScan
-		var r runScan
-		if err := rows.Scan(append(j.columns(), r.columns()...)...); err != nil {
+		var state sql.NullString
+		var tick, started, ended sql.NullTime
+		if err := rows.Scan(append(j.columns(), &state, &tick, &started, &ended)...); err != nil {
 			return err
 		}
-		holder, err := r.run()
-		if err == nil && holder != nil {
-			s.runs[holder.ID] = holder
+		if s.job, err = j.job(); err != nil {
+			return err
 		}
-		if err == nil {
-			s.job, err = j.job()
+		s.mayLive = s.job.beside
+		switch state.String {
+		case running:
+			s.mayLive = append([]string{s.job.holder}, s.mayLive...)
+		case string(cronce.Succeeded):
+			s.success(&cronce.Run{Tick: tick.Time, Start: started.Time, End: ended.Time})
 		}
-		return err
+		return nil
 	}, func(rows *sql.Rows) error { return srv.scan(rows, &s.now) })
 	if err == nil {
 		err = t.d.trusted(srv)
@@ -67,29 +72,30 @@ func (s *section) keep(rows *sql.Rows) error {
 	return err
 }
 
-// addBeside asks for the runs side by side that may live, and locks their rows.
-func (s *section) addBeside() {
-	if len(s.job.beside) == 0 {
-		return
+// addLive asks for the runs that may live, and locks their rows. It reports
+// false where there are none to be asked for.
+func (s *section) addLive() bool {
+	if len(s.mayLive) == 0 {
+		return false
 	}
-	marks, args := list(s.job.beside)
+	marks, args := list(s.mayLive)
 	s.add("SELECT "+runColumns+" FROM cronce_runs r WHERE r.id IN ("+marks+") FOR UPDATE", args...)
+	return true
 }
 
 // survey finds the runs that live and marks those whose lease has ended.
 func (s *section) survey() {
-	for _, id := range append([]string{s.job.holder}, s.job.beside...) {
+	for _, id := range s.mayLive {
 		r := s.runs[id]
 		switch {
-		case r == nil || r.state == skipped:
-		case r.state == running && s.now.Before(r.expires):
+		case r != nil && r.state == running && s.now.Before(r.expires):
 			s.live = append(s.live, r)
 			continue
-		case r.state == running:
+		case r != nil && r.state == running:
 			r.state, r.Outcome, r.End = string(cronce.Lost), cronce.Lost, s.now
 			s.lost = append(s.lost, id)
-		case r.Outcome == cronce.Succeeded:
-			s.success(r)
+		case r != nil && r.Outcome == cronce.Succeeded:
+			s.success(&r.Run)
 		}
 		if i := slices.Index(s.job.beside, id); i >= 0 {
 			s.setBeside(slices.Delete(slices.Clone(s.job.beside), i, i+1))
@@ -102,7 +108,7 @@ func (s *section) survey() {
 }
 
 // success keeps the last success, before its run is out of sight.
-func (s *section) success(r *runRow) {
+func (s *section) success(r *cronce.Run) {
 	if !r.End.After(s.job.succeededAt) {
 		return
 	}

@@ -17,15 +17,21 @@ import (
 // TestStore runs the conformance suite on databases of one server; what hurts
 // the server has one of its own.
 func TestStore(t *testing.T) {
+	ticks := 200
+	if testenv.Race {
+		ticks = 50 // the storm is as wild, and shorter
+	}
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		if strings.Contains(t.Name(), "Restart") || strings.Contains(t.Name(), "Forget") || strings.Contains(t.Name(), "Known") {
 			server := testenv.StartMariaDB(t)
 			h := harness(t, server.URL())
+			h.Ticks = ticks
 			h.Restart = func(*testing.T) { server.Restart(testenv.Kept) }
 			h.Forget = func(*testing.T) { server.Restart(testenv.Gone) }
 			return h
 		}
 		h := harness(t, testenv.MariaDB(t))
+		h.Ticks = ticks
 		h.Restart, h.Forget = func(*testing.T) {}, func(*testing.T) {}
 		return h
 	})
@@ -79,7 +85,6 @@ func harness(t *testing.T, storeURL string) storetest.Harness {
 			p.Cut()
 			return p.Restore
 		},
-		Ticks: 200,
 	}
 }
 
