@@ -54,10 +54,11 @@ type driver struct {
 	db    *sql.DB
 
 	identity string // SQL: tells this server from one that could take its place
+	galera   bool   // it is a node of a cluster
 	memory   memory
 
 	// These are other than usual in tests only.
-	clock      string // SQL: the server's time, UTC
+	clock      string // SQL: the server's time, UTC, when a statement has come to it
 	quarantine time.Duration
 	committing func() // before what cannot be taken back is sent
 }
@@ -73,7 +74,7 @@ func newDriver(o Options) (*driver, error) {
 	if err != nil { // about TLS; nothing in it is secret
 		return nil, &cronce.ConfigError{Store: place, What: err.Error(), Cure: "see docs/stores/mysql.md for what a URL may say"}
 	}
-	d := &driver{place: place, db: sql.OpenDB(connector{base}), clock: "UTC_TIMESTAMP(6)", quarantine: cronce.MaxTTL}
+	d := &driver{place: place, db: sql.OpenDB(connector{base}), clock: "SYSDATE(6)", quarantine: cronce.MaxTTL}
 	conns := cmp.Or(o.Conns, defaultConns)
 	d.db.SetMaxOpenConns(conns)
 	d.db.SetMaxIdleConns(conns)

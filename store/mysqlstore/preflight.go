@@ -26,7 +26,7 @@ func (d *driver) preflight(ctx context.Context) error {
 	if what, cure := s.problem(); what != "" {
 		return d.config(cure, "%s", what)
 	}
-	d.identity = s.identity()
+	d.identity, d.galera = s.identity(), s.on("wsrep_on")
 	return nil
 }
 

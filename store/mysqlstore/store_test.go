@@ -39,7 +39,7 @@ func TestStore(t *testing.T) {
 
 // testClock is the server's time and how far a test has set it ahead. It is read
 // when the statement comes to it, and not when it was sent.
-const testClock = "(UTC_TIMESTAMP(6) + INTERVAL (SELECT ahead FROM test_clock) MICROSECOND)"
+const testClock = "(SYSDATE(6) + INTERVAL (SELECT ahead FROM test_clock) MICROSECOND)"
 
 // harness is the suite's for a store at that URL. Each client has a proxy of
 // its own between it and the server.

@@ -14,11 +14,17 @@ import (
 const attempts = 10
 
 // tx is one short transaction on a connection of its own. Statements go
-// together in one packet wherever no answer is needed in between.
+// together in one packet wherever no answer is needed in between; to a node of
+// a Galera cluster one by one: what it takes back between two statements of a
+// packet it does not tell, and the rest of them, COMMIT too, would succeed.
 type tx struct {
 	d    *driver
 	conn *sql.Conn
-	text []string // what goes with the next packet
+	next []statement // what is sent next
+}
+
+type statement struct {
+	text string
 	args []any
 }
 
@@ -65,44 +71,59 @@ func (d *driver) once(ctx context.Context, f func(*tx) error) error {
 }
 
 // add puts a statement into the next packet.
-func (t *tx) add(statement string, args ...any) {
-	t.text, t.args = append(t.text, statement), append(t.args, args...)
-}
+func (t *tx) add(text string, args ...any) { t.next = append(t.next, statement{text, args}) }
 
-// packet is what has been added.
-func (t *tx) packet() (string, []any) {
-	text, args := strings.Join(t.text, ";"), t.args
-	t.text, t.args = nil, nil
-	return text, args
+// packets are what has been added, as it is sent.
+func (t *tx) packets() []statement {
+	all := t.next
+	t.next = nil
+	if t.d.galera {
+		return all
+	}
+	var texts []string
+	var one statement
+	for _, s := range all {
+		texts, one.args = append(texts, s.text), append(one.args, s.args...)
+	}
+	one.text = strings.Join(texts, ";")
+	return []statement{one}
 }
 
 // query sends what has been added, and hands the rows of each statement that
 // has some to the next of the readers.
 func (t *tx) query(ctx context.Context, readers ...func(*sql.Rows) error) error {
-	text, args := t.packet()
-	rows, err := t.conn.QueryContext(ctx, text, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for i := 0; i < len(readers); {
-		columns, err := rows.Columns()
+	for _, p := range t.packets() {
+		rows, err := t.conn.QueryContext(ctx, p.text, p.args...)
 		if err != nil {
 			return err
 		}
-		if len(columns) > 0 {
-			for rows.Next() {
-				if err := readers[i](rows); err != nil {
-					return err
-				}
-			}
-			i++
-		}
-		if !rows.NextResultSet() {
-			break
+		if readers, err = readAll(rows, readers); err != nil {
+			return err
 		}
 	}
-	return rows.Err()
+	return nil
+}
+
+// readAll hands the rows to the readers, and returns those that are left.
+func readAll(rows *sql.Rows, readers []func(*sql.Rows) error) ([]func(*sql.Rows) error, error) {
+	defer rows.Close()
+	for {
+		columns, err := rows.Columns()
+		if err != nil {
+			return nil, err
+		}
+		if len(columns) > 0 {
+			for rows.Next() {
+				if err := readers[0](rows); err != nil {
+					return nil, err
+				}
+			}
+			readers = readers[1:]
+		}
+		if !rows.NextResultSet() {
+			return readers, rows.Err()
+		}
+	}
 }
 
 // commit sends what has been added, and commits what the caller asked for.
@@ -114,9 +135,12 @@ func (t *tx) commit(ctx context.Context) error {
 // end sends what has been added, and commits what only comes before.
 func (t *tx) end(ctx context.Context) error {
 	t.add("COMMIT")
-	text, args := t.packet()
-	_, err := t.conn.ExecContext(ctx, text, args...)
-	return err
+	for _, p := range t.packets() {
+		if _, err := t.conn.ExecContext(ctx, p.text, p.args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // beforeCommit tells a test that what is sent next is final.
