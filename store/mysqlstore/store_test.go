@@ -19,7 +19,7 @@ import (
 func TestStore(t *testing.T) {
 	ticks := 200
 	if testenv.Race {
-		ticks = 50 // the storm is as wild, and shorter
+		ticks = 30 // the storm is as wild, and shorter
 	}
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		if strings.Contains(t.Name(), "Restart") || strings.Contains(t.Name(), "Forget") || strings.Contains(t.Name(), "Known") {
