@@ -48,6 +48,7 @@ var external = map[string][]string{
 	"store/storetest":  {"github.com/anishathalye/porcupine"},
 	"config":           {"github.com/goccy/go-yaml"},
 	"store/redisstore": {"github.com/redis/rueidis"},
+	"store/mysqlstore": {"github.com/go-sql-driver/mysql"},
 }
 
 // forTests are the modules that tests may import as well.
@@ -60,6 +61,7 @@ var forTests = []string{
 // forBench are the modules that only the nested module bench knows.
 var forBench = []string{
 	"github.com/bsm/redislock",
+	"github.com/go-sql-driver/mysql",
 	"github.com/go-co-op/gocron/v2",
 	"github.com/go-redsync/redsync/v4",
 	"github.com/redis/go-redis/v9",
