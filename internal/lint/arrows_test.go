@@ -37,7 +37,7 @@ var arrows = []struct {
 	{"cmd/cronced", []string{"*", "store/*", "internal/*"}},
 
 	{"bench/floor", nil},
-	{"bench", []string{".", "schedule"}},
+	{"bench", []string{".", "schedule", "store/*store", "internal/testenv"}},
 	{"packaging/*", nil},
 	{"examples/*", []string{"*", "store/*"}},
 }
@@ -45,6 +45,7 @@ var arrows = []struct {
 // external says which modules the code of a package may import, tests aside.
 // Whoever is not named here has the standard library only.
 var external = map[string][]string{
+	"store/pgstore":   {"github.com/jackc/pgx/v5"},
 	"store/storetest": {"github.com/anishathalye/porcupine"},
 	"config":          {"github.com/goccy/go-yaml"},
 }
@@ -59,6 +60,7 @@ var forTests = []string{
 // forBench are the modules that only the nested module bench knows.
 var forBench = []string{
 	"github.com/go-co-op/gocron/v2",
+	"github.com/jackc/pgx/v5",
 	"github.com/robfig/cron/v3",
 }
 
