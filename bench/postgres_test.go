@@ -57,6 +57,9 @@ type pgPairs struct{ rate, p50, p99 float64 }
 // pgPairTime is how long each measurement goes on.
 const pgPairTime = 2 * time.Second
 
+// warm is how many pairs each goroutine makes before that.
+const warm = 20
+
 // A pgWay takes and gives back what goroutine i of a program wants, for the
 // n-th time.
 type pgWay struct {
@@ -142,12 +145,17 @@ func measurePgPairs(at string, way pgWay, clients int) (pgPairs, error) {
 		failed error
 		wg     sync.WaitGroup
 	)
-	for i := range clients { // connections are there before it begins
+	// Before it begins, connections are there and have planned what they do (a
+	// server plans a statement anew the first five times).
+	for i := range clients {
 		wg.Go(func() {
-			if err := pair(ctx, i, 0); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed = err
+			for n := range warm {
+				if err := pair(ctx, i, n); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					failed = err
+					return
+				}
 			}
 		})
 	}
@@ -156,7 +164,7 @@ func measurePgPairs(at string, way pgWay, clients int) (pgPairs, error) {
 	for i := range clients {
 		wg.Go(func() {
 			var mine []time.Duration
-			for n := 1; time.Since(start) < pgPairTime; n++ {
+			for n := warm; time.Since(start) < pgPairTime; n++ {
 				began := time.Now()
 				err := pair(ctx, i, n)
 				if err != nil {

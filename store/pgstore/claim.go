@@ -18,6 +18,9 @@ var policies = map[cronce.OverlapPolicy]string{
 // back in another spelling.
 var runID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
+// uniqueViolation is the code of an error.
+const uniqueViolation = "23505"
+
 // Claim decides a tick.
 func (d *driver) Claim(ctx context.Context, c cronce.Claim) (cronce.Lease, error) {
 	if !runID.MatchString(c.RunID) {
@@ -41,6 +44,12 @@ func (d *driver) Claim(ctx context.Context, c cronce.Claim) (cronce.Lease, error
 		q["deadline"] = c.StartDeadline.Microseconds()
 	}
 	a, err := d.step(ctx, "claim", q)
+	if e := asPgError(err); e != nil && e.Code == uniqueViolation {
+		// The tick was decided while the claim waited for the job's row, and the
+		// claim undone.
+		q["care"] = true
+		a, err = d.step(ctx, "claim", q)
+	}
 	if err != nil {
 		return cronce.Lease{}, err
 	}

@@ -205,6 +205,52 @@ func TestDeadlinesAreHonoured(t *testing.T) {
 	}
 }
 
+// TestTickDecidedWhileAClaimWaits defends the short way through a claim, which
+// looks for the tick before it waits for the job's row.
+func TestTickDecidedWhileAClaimWaits(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	s, first, c := known(t, server.URL()), claimOf("job", 1), claimOf("job", 0)
+	l, err := s.Claim(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Finish(t.Context(), l, cronce.Result{Outcome: cronce.Succeeded}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := openDriver(t.Context(), Options{URL: server.URL()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	tx, err := d.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT FROM cronce.jobs FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan error)
+	go func() { answer <- errOf(s.Claim(t.Context(), c)) }()
+	until(t, func() bool {
+		return server.SQL("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%claim%'") == "1"
+	})
+	other := cronce.NewRunID()
+	if _, err := tx.Exec(t.Context(), `INSERT INTO cronce.runs (id, job, tick, attempt, slot, holder, skip, started)
+		VALUES ($1::text::uuid, 'job', $2, 1, 1, '{}', 'paused', clock_timestamp())`, other, c.Tick); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if e := asTaken(<-answer); e == nil || e.Run.ID != other {
+		t.Errorf("answered %+v, want taken by %s", e, other)
+	}
+	if s, _, err := s.Job(t.Context(), "job"); err != nil || len(s.Live) != 0 || s.Fence != l.Run.Fence {
+		t.Errorf("it left something behind: %+v, %v", s, err)
+	}
+}
+
 // known opens a store and makes it known.
 func known(t *testing.T, target string) *cronce.Store {
 	t.Helper()

@@ -6,7 +6,8 @@ CREATE TABLE {schema}.store (
 	migration integer NOT NULL, -- the last one that was run
 	known     boolean NOT NULL DEFAULT false,
 	identity  text,             -- none: nothing was ever claimed here
-	seen      timestamptz       -- when it first saw that it is not known
+	seen      timestamptz,      -- when it first saw that it is not known
+	checked   text              -- the instance for which the identity was compared
 );
 INSERT INTO {schema}.store (format, migration) VALUES (1, 0);
 
@@ -19,6 +20,7 @@ CREATE TABLE {schema}.jobs (
 	paused       jsonb,        -- the request
 	resumed      timestamptz,
 	fence        bigint NOT NULL DEFAULT 0,
+	given        timestamptz,  -- when that was
 	live         uuid[] NOT NULL DEFAULT '{}', -- runs that have not ended, oldest first
 	success      timestamptz,  -- the tick (by hand: the start) that succeeded last
 	pruned       timestamptz,  -- the watermark: the highest tick that was dropped

@@ -27,6 +27,15 @@ BEGIN
 		|| '/' || (SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || 'store'::regclass::oid;
 END $$;
 
+-- instance changes whenever the identity does: a server gets another timeline
+-- only by being started as a replica, and its own start is not the one of the
+-- server that wrote the row. It is a tenth of the identity's work.
+CREATE OR REPLACE FUNCTION {schema}.instance(store oid) RETURNS text
+LANGUAGE sql STABLE AS $$
+	SELECT {schema}.micros(pg_catalog.pg_postmaster_start_time())
+		|| pg_catalog.rtrim(pg_catalog.pg_relation_filepath(store::pg_catalog.regclass), '0123456789') || store
+$$;
+
 -- durable makes this transaction wait for the disk (and for synchronous
 -- replicas), whatever the server, the database or the role has been told.
 CREATE OR REPLACE FUNCTION {schema}.durable() RETURNS text

@@ -1,36 +1,38 @@
--- claim decides a tick. Most often nothing is in its way: then it runs, which
--- takes few statements, as each costs more than what it does. Whatever is in the
--- way is for decide to tell, which starts anew.
+-- claim decides a tick. Most often nothing is in its way: then one statement gives
+-- the lease, as each costs more than what it does. It looks at the job's row as
+-- it is when it has it, at all else as it was before: that the tick was decided
+-- in the meantime is found by the unique key, which ends the transaction, and the
+-- caller asks again with care. Whatever is in the way is for decide to tell.
 CREATE OR REPLACE FUNCTION {schema}.claim(c jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, {schema}, pg_temp AS $$
 DECLARE
-	t    timestamptz; -- now
-	j    jobs;
-	free boolean;     -- the store is known, and nobody has this tick
+	answer jsonb;
 BEGIN
 	IF current_setting('transaction_isolation') <> 'read committed' THEN
 		PERFORM alone();
 	END IF;
-	SELECT * INTO j FROM jobs WHERE job = c->>'job' FOR UPDATE;
-	SELECT store_time(), s.known AND s.identity = identity() AND durable() IS NOT NULL AND NOT EXISTS (
-			SELECT FROM runs WHERE job = c->>'job' AND tick = (c->>'tick')::timestamptz AND attempt = (c->'attempt')::integer)
-		INTO t, free FROM store s;
-	IF free AND c ? 'tick' AND c->>'overlap' <> 'allow'
-		AND j.live = '{}' AND j.wait_run IS NULL AND j.paused IS NULL AND coalesce(j.definition = c->'definition', true)
-		AND (c->>'tick')::timestamptz > coalesce(j.pruned, '-infinity') AND t >= coalesce(j.pruned, '-infinity')
-		AND t >= (c->>'tick')::timestamptz
-		AND coalesce(coalesce((c->>'offered')::timestamptz, t) - (c->>'tick')::timestamptz <= span(c->>'deadline'), true)
-	THEN
-		WITH given AS (
-			UPDATE jobs SET fence = greatest(fence + 1, micros(t)), live = ARRAY[(c->>'run')::uuid]
-			WHERE job = c->>'job' RETURNING fence
-		)
+	WITH free AS (
+		UPDATE jobs SET fence = greatest(fence + 1, micros(store_time())), given = store_time(), live = ARRAY[(c->>'run')::uuid]
+		WHERE job = c->>'job' AND c ? 'tick' AND c->>'overlap' <> 'allow' AND NOT c ? 'care'
+			AND live = '{}' AND wait_run IS NULL AND paused IS NULL AND (c->'definition' = definition) IS NOT FALSE
+			AND (c->>'tick')::timestamptz > coalesce(pruned, '-infinity') AND store_time() >= coalesce(pruned, '-infinity')
+			AND (c->>'tick')::timestamptz <= store_time()
+			AND (coalesce((c->>'offered')::timestamptz, store_time()) - (c->>'tick')::timestamptz > span(c->>'deadline')) IS NOT TRUE
+			AND EXISTS (SELECT FROM store WHERE known AND checked = instance(tableoid))
+			AND NOT EXISTS (SELECT FROM runs WHERE job = c->>'job' AND tick = (c->>'tick')::timestamptz AND attempt = (c->'attempt')::integer)
+			AND durable() IS NOT NULL
+		RETURNING fence, given, success
+	), run AS (
 		INSERT INTO runs (id, job, tick, attempt, slot, fence, holder, started, granted, expires)
-		SELECT (c->>'run')::uuid, c->>'job', (c->>'tick')::timestamptz, (c->'attempt')::integer, 1, fence, c->'holder', t, t, t + span(c->>'ttl')
-		FROM given RETURNING fence INTO j.fence;
-		RETURN jsonb_build_object('answer', 'lease', 'granted', t, 'ttl', c->'ttl', 'success', j.success, 'run', jsonb_build_object(
-			'id', c->'run', 'job', c->'job', 'tick', c->'tick', 'slot', 1, 'attempt', c->'attempt', 'fence', j.fence,
-			'holder', c->'holder', 'start', t));
+		SELECT (c->>'run')::uuid, c->>'job', (c->>'tick')::timestamptz, (c->'attempt')::integer, 1, fence, c->'holder', given, given, given + span(c->>'ttl')
+		FROM free
+	)
+	SELECT jsonb_build_object('answer', 'lease', 'granted', given, 'ttl', c->'ttl', 'success', success, 'run', jsonb_build_object(
+		'id', c->'run', 'job', c->'job', 'tick', c->'tick', 'slot', 1, 'attempt', c->'attempt', 'fence', fence,
+		'holder', c->'holder', 'start', given))
+	INTO answer FROM free;
+	IF FOUND THEN
+		RETURN answer;
 	END IF;
 	RETURN decide(c);
 END $$;
@@ -77,6 +79,9 @@ BEGIN
 		WHERE identity IS DISTINCT FROM who OR NOT known AND seen IS NULL;
 		SELECT * INTO STRICT s FROM store;
 		changed := true;
+	END IF;
+	IF s.checked IS DISTINCT FROM instance('store'::regclass) THEN
+		UPDATE store SET checked = instance('store'::regclass);
 	END IF;
 
 	IF j.live <> '{}' THEN
@@ -176,7 +181,7 @@ BEGIN
 		j.wait_run := NULL;
 	END IF;
 
-	UPDATE jobs SET fence = j.fence, wait_run = j.wait_run, live = j.live || this_run WHERE job = this_job;
+	UPDATE jobs SET fence = j.fence, given = CASE policy WHEN 'allow' THEN given ELSE t END, wait_run = j.wait_run, live = j.live || this_run WHERE job = this_job;
 
 	INSERT INTO runs (id, job, tick, attempt, slot, fence, holder, started, granted, expires)
 	VALUES (this_run, this_job, this_tick, try, this_slot,
