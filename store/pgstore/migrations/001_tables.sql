@@ -57,10 +57,7 @@ CREATE TABLE {schema}.runs (
 	output_bytes bigint,
 	tries        integer,
 	output       bytea,
-	UNIQUE (job, tick, attempt, slot),
-	CHECK ((skip IS NULL) = (expires IS NOT NULL)),
-	CHECK ((tick IS NULL) = (slot IS NULL)),
-	CHECK ((ended IS NULL) = (outcome IS NULL))
+	UNIQUE (job, tick, attempt, slot)
 ) WITH (fillfactor = 70);
 -- Only what asks for started > '-infinity' uses this one: a look-up of a tick must
 -- not, which it could where nothing is known of how many rows a job has.
