@@ -62,7 +62,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, {schema}, pg_temp AS $$
 DECLARE
 	who text := identity();
 BEGIN
-	PERFORM durable();
+	PERFORM alone(), durable();
 	UPDATE store SET known = true, identity = who, seen = NULL WHERE NOT known OR identity IS DISTINCT FROM who;
 	RETURN jsonb_build_object('answer', 'done');
 END $$;
