@@ -94,7 +94,7 @@ func (b *bed) harness() storetest.Harness {
 			c.proxied(t).Cut()
 			return c.proxy.Restore
 		},
-		Ticks: 100,
+		Ticks: 50,
 	}
 }
 
