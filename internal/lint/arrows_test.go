@@ -37,7 +37,7 @@ var arrows = []struct {
 	{"cmd/cronced", []string{"*", "store/*", "internal/*"}},
 
 	{"bench/floor", nil},
-	{"bench", []string{".", "schedule"}},
+	{"bench", []string{".", "schedule", "store/*store", "internal/testenv"}},
 	{"packaging/*", nil},
 	{"examples/*", []string{"*", "store/*"}},
 }
@@ -49,6 +49,7 @@ var external = map[string][]string{
 	"config":           {"github.com/goccy/go-yaml"},
 	"store/redisstore": {"github.com/redis/rueidis"},
 	"store/mysqlstore": {"github.com/go-sql-driver/mysql"},
+	"store/pgstore":    {"github.com/jackc/pgx/v5"},
 }
 
 // forTests are the modules that tests may import as well.
@@ -66,6 +67,7 @@ var forBench = []string{
 	"github.com/go-redsync/redsync/v4",
 	"github.com/redis/go-redis/v9",
 	"github.com/redis/rueidis",
+	"github.com/jackc/pgx/v5",
 	"github.com/robfig/cron/v3",
 }
 
