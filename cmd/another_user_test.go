@@ -53,6 +53,21 @@ func (m *machine) cronce(args ...string) ended {
 	return ended{code: code, out: out.String(), err: errs.String()}
 }
 
+// What root runs as another user, at a terminal, cannot reach that terminal.
+func TestTrigger_AnotherUserHasNoTerminal(t *testing.T) {
+	m, ok := newMachine(t)
+	if !ok {
+		return
+	}
+	m.write("/etc/cron.d/tab", 0o644, "# cronce: name=job\n@every 1h  nobody  if (: </dev/tty) 2>/dev/null; then echo has a terminal; else echo has none; fi\n")
+	trigger := filepath.Join(bin, "cronce") + " trigger job --system"
+	// Not the session's first process, which a shell that stays is.
+	out, err := m.command("script", "-qec", "tty; "+trigger+"; echo that was $?", "/dev/null").CombinedOutput()
+	if err != nil || !hasAll(string(out), []string{"/dev/pts/", "has none", "that was 0"}) {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // Root runs nothing that another user has written, or could: neither as root,
 // nor beside that user's own run of it.
 func TestRoot_NotAnothersFile(t *testing.T) {

@@ -22,6 +22,7 @@ func become(a systemAccount, path string, args ...string) error {
 	for i, id := range a.groups {
 		groups[i] = int(id)
 	}
+	loseTerminal()
 	err := errors.Join(syscall.Setgroups(groups), syscall.Setgid(int(a.gid)))
 	if err == nil {
 		err = syscall.Setuid(int(a.uid))
@@ -34,6 +35,23 @@ func become(a systemAccount, path string, args ...string) error {
 		err = syscall.Exec(path, args, append(a.environment(), askedBy+"="+by))
 	}
 	return fmt.Errorf("this process cannot become one of user %s: %w", a.name, err)
+}
+
+// loseTerminal gives up root's terminal as the one that controls this process:
+// who is in the session of a terminal can put words into its input, for root's
+// shell to read. The streams stay what they are. A leader of a session cannot,
+// but is the one who reads there.
+func loseTerminal() {
+	const noTTY = 0x5422 // TIOCNOTTY of ioctl(2), see tty_ioctl(4)
+	if id, _, errno := syscall.RawSyscall(syscall.SYS_GETSID, 0, 0, 0); errno != 0 || int(id) == os.Getpid() {
+		return
+	}
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return // there is none
+	}
+	defer tty.Close()
+	syscall.Syscall(syscall.SYS_IOCTL, tty.Fd(), noTTY, 0)
 }
 
 // userFlag takes --user NAME out of a command line, where it says as whom the

@@ -172,7 +172,7 @@ func viewOne[T any](ctx context.Context, thin *thin, account systemAccount, ask 
 	cmd.Args[0] = "cronce"
 	cmd.Env, cmd.Dir = account.environment(), "/"
 	cmd.ExtraFiles = []*os.File{thin.file}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: account.uid, Gid: account.gid, Groups: account.groups}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: account.uid, Gid: account.gid, Groups: account.groups}}
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
