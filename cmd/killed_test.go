@@ -197,7 +197,7 @@ func TestServe_Reboot(t *testing.T) {
 	next := startServer(t, cmd)
 	next.await(t, 0, "boot", "succeeded")
 	next.await(t, 0, "work", "| up")
-	if next.says("goes on") || next.says("work", "skipped") {
+	if next.says("goes on") || next.says("work", "skipped", run.ID) {
 		t.Error("it takes the run of the earlier boot for alive")
 	}
 	if r := runOf(t, store, run.ID); r.Outcome != cronce.Lost {
