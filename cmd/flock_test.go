@@ -335,6 +335,10 @@ func TestFlock_diesOfSignals(t *testing.T) {
 			ends := map[string]string{}
 			for name, program := range programs() {
 				e := newFlockEnv(t)
+				if name == "cronce" {
+					e.patient(t)
+					program = e.bin + "/cronce flock"
+				}
 				if err := syscall.Mkfifo(e.dir+"/p", 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -498,15 +502,16 @@ func TestFlock_isOnRecord(t *testing.T) {
 func TestFlock_leftBehindIsNamed(t *testing.T) {
 	t.Parallel()
 	e := newFlockEnv(t)
+	e.patient(t)
 	if err := syscall.Mkfifo(e.dir+"/p", 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := e.command(t, bin+"/cronce", "flock", "lock", "sh", "-c", "cat p >/dev/null 2>&1 & echo $!").Output()
+	out, err := e.command(t, e.bin+"/cronce", "flock", "lock", "sh", "-c", "cat p >/dev/null 2>&1 & echo $!").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	pid := strings.TrimSpace(string(out))
-	cmd := e.command(t, bin+"/cronce", "flock", "-n", "--verbose", "lock", "true")
+	cmd := e.command(t, e.bin+"/cronce", "flock", "-n", "--verbose", "lock", "true")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if code := exitOf(t, cmd.Run()); code != 1 || !strings.Contains(stderr.String(), "lock is locked: overlap: pid "+pid+" on ") {
@@ -527,6 +532,7 @@ func TestFlock_leftBehindIsNamed(t *testing.T) {
 func TestFlock_anyPathIsAJob(t *testing.T) {
 	t.Parallel()
 	e := newFlockEnv(t)
+	e.patient(t)
 	long := strings.Repeat("ä/", 30)
 	if err := os.MkdirAll(e.dir+"/"+strings.Repeat(long, 3), 0o755); err != nil {
 		t.Fatal(err)

@@ -298,9 +298,9 @@ func (g *guarded) deliver(ctx context.Context, r *cronce.Result) {
 		passed.Store(true)
 	}
 	var (
-		why   cronce.Result // why it is not waited for, once there is a reason
-		limit time.Duration // until when, on SinceBoot; 0: for ever
-		grace = func() time.Duration { return SinceBoot() + g.c.Grace }
+		why   cronce.Result                                                             // why it is not waited for, once there is a reason
+		limit time.Duration                                                             // until when, on SinceBoot; 0: for ever
+		grace = func() time.Duration { return SinceBoot() + max(g.c.Grace, lookEvery) } // to pass on takes a moment, however short the grace
 	)
 	switch {
 	case r.Outcome == cronce.TimedOut, r.Outcome == cronce.Cancelled:
