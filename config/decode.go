@@ -20,10 +20,6 @@ var (
 	jobKeys = keys.Names(keys.Job) // and the settings
 )
 
-// storeSchemes are what the address of a store may begin with, in front of "://".
-var storeSchemes = []string{"file", "redis", "rediss", "valkey", "valkeys", "postgres", "postgresql", "mysql", "mariadb",
-	"etcd", "consul", "zookeeper", "nats", "kubernetes"}
-
 // settingKeys are the settings that a job, or the defaults of jobs, can have: a
 // job's name is its key.
 func settingKeys() (names []string) {
@@ -82,9 +78,9 @@ func (d *decoder) readStore(n *node, text string) string {
 		d.fail(n.place, nil, "store: a folder is expected")
 		return ""
 	case strings.Contains(text, "://"):
-		scheme, _, _ := strings.Cut(text, "://")
-		if kind, _, _ := strings.Cut(scheme, "+"); !slices.Contains(storeSchemes, kind) {
-			d.failSecretly(n.place, "store: %s:// is the address of no store: a folder is expected, or one of %s", scheme, strings.Join(storeSchemes, ", "))
+		// Other stores are for Go programs so far.
+		if scheme, _, _ := strings.Cut(text, "://"); scheme != "file" {
+			d.failSecretly(n.place, "store: %s:// is no store that serve can use: a folder of this machine is expected, as /srv/cronce", scheme)
 		}
 		return text
 	}
