@@ -56,7 +56,7 @@ func (c *systemCrontabs) list() (paths []string, err error) {
 		}
 		for _, entry := range entries {
 			name := entry.Name()
-			// crontab(1) writes tmp.XXXXXX, which it then renames.
+			// crontab(1) writes a file whose name begins with tmp., and then renames it.
 			spooled := dir == cronSpool && name[0] != '.' && !strings.HasPrefix(name, "tmp.")
 			if spooled || dir == cronD && crontab.IsCronDName(name) {
 				paths = append(paths, dir+"/"+name)
