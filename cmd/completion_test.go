@@ -41,7 +41,7 @@ func TestCompletion_Words(t *testing.T) {
 	other := aStore(t, "elsewhere")
 	for _, c := range []struct{ line, want string }{
 		{"re", "release resume"},
-		{"store |", "check init prune reset-watermark"},
+		{"store |", "check init migrate prune reset-watermark"},
 		{"job s", "show"},
 		{"job show |", "a job|report"},
 		{"runs |", "a job|report"},
@@ -105,7 +105,7 @@ func TestCompletion_Shells(t *testing.T) {
 func TestHelp_NamesEveryFlag(t *testing.T) {
 	t.Parallel()
 	named := map[string]bool{"by": true} // from trigger to run
-	for _, command := range []string{"serve", "run", "validate", "status", "runs", "next", "trigger", "release", "pause", "job", "store"} {
+	for _, command := range []string{"serve", "run", "hold", "validate", "status", "runs", "next", "trigger", "release", "pause", "job", "store"} {
 		help, err := exec.Command(filepath.Join(bin, "cronce"), "help", command).Output()
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestHelp_NamesEveryFlag(t *testing.T) {
 		accepted := []string{command}
 		switch command {
 		case "job", "store":
-			accepted = strings.Fields(map[string]string{"job": "job list|job show|job update", "store": "store init|store check|store prune"}[command])
+			accepted = strings.Fields(map[string]string{"job": "job list|job show|job update", "store": "store init|store check|store prune|store migrate"}[command])
 			accepted = strings.Split(strings.Join(accepted, " "), "|")
 		}
 		for _, m := range regexp.MustCompile(`(?m)(?:^  |\[)(--?[a-z-]+)`).FindAllStringSubmatch(string(help), -1) {

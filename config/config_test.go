@@ -193,7 +193,7 @@ func TestParse_Refused(t *testing.T) {
 		{"job: {}\n", "f.yaml:1:1: unknown key \"job\": did you mean jobs?"},
 		{"jobs:\n- name: a\n", "f.yaml:2:1: jobs: each job stands under its name"},
 		{"jobs: {}\nstore: ''\n", "f.yaml:2:9: store: a folder is expected"},
-		{"jobs: {}\nstore: redis://h\n", "f.yaml:2:8: store: redis:// is no store that serve can use: a folder of this machine is expected"},
+		{"jobs: {}\nstore: gopher://h\n", "f.yaml:2:8: store: gopher:// is the address of no store: a folder is expected, or one of file, redis, "},
 		{"jobs: {}\nstore: {a: b}\n", "f.yaml:2:8: store: a single value is expected"},
 		{"jobs: {}\ndefaults: {timeout: 5}\n", "f.yaml:2:21: timeout: 5 has no unit"},
 		{"jobs: {}\ndefaults: {schedule: '@daily'}\n", "f.yaml:2:12: schedule is a job's own, and no default"},

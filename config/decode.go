@@ -20,6 +20,12 @@ var (
 	jobKeys = keys.Names(keys.Job) // and the settings
 )
 
+// storeSchemes are what the address of a store may begin with, in front of "://":
+// beside file, those that package all opens.
+var storeSchemes = []string{"file", "redis", "redis+cluster", "redis+sentinel", "rediss", "rediss+cluster", "rediss+sentinel",
+	"valkey", "valkey+cluster", "valkey+sentinel", "valkeys", "valkeys+cluster", "valkeys+sentinel",
+	"postgres", "postgresql", "mysql"}
+
 // settingKeys are the settings that a job, or the defaults of jobs, can have: a
 // job's name is its key.
 func settingKeys() (names []string) {
@@ -78,9 +84,9 @@ func (d *decoder) readStore(n *node, text string) string {
 		d.fail(n.place, nil, "store: a folder is expected")
 		return ""
 	case strings.Contains(text, "://"):
-		// Other stores are for Go programs so far.
-		if scheme, _, _ := strings.Cut(text, "://"); scheme != "file" {
-			d.failSecretly(n.place, "store: %s:// is no store that serve can use: a folder of this machine is expected, as /srv/cronce", scheme)
+		scheme, _, _ := strings.Cut(text, "://")
+		if !slices.Contains(storeSchemes, strings.ToLower(scheme)) {
+			d.failSecretly(n.place, "store: %s:// is the address of no store: a folder is expected, or one of %s", scheme, strings.Join(storeSchemes, ", "))
 		}
 		return text
 	}

@@ -38,17 +38,14 @@ func guardTask(ctx context.Context) error {
 		return handover.Tell(report, cronce.Result{}, fmt.Errorf(
 			"serve is cronce %s and its guard is %s: install both from one release, then start serve anew", task.Version, build.Version()))
 	}
-	store, err := localstore.Open(localstore.Options{Dir: task.Store})
+	store, gone, err := guardStore(task)
 	if err != nil {
 		return handover.Tell(report, cronce.Result{}, err)
 	}
 	defer store.Close()
-	l := task.Lease
-	l.Lock = os.NewFile(handover.LockFD, "lock")
-	l.Run.Holder = cronce.ThisProcess("serve")
-	l.Run.Holder.Guard = true
 	handover.TellBegun(report) // serve may have gone
-	if l, err = store.Renew(ctx, l); err != nil {
+	l, err := takeOver(ctx, store, task)
+	if err != nil {
 		return handover.Tell(report, cronce.Result{}, err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -65,7 +62,7 @@ func guardTask(ctx context.Context) error {
 		}
 	}
 	w := work{
-		job: task.Job, warning: task.Warning, say: newSay(os.Stderr, "text", slog.LevelWarn),
+		gone: gone, job: task.Job, warning: task.Warning, say: newSay(os.Stderr, "text", slog.LevelWarn),
 		command: guard.Command{
 			Path: string(task.Path), Args: handover.Strings(task.Args), Env: handover.Strings(task.Env), Dir: string(task.Dir),
 			Input: string(task.Input), Stdout: out, Stderr: out,
@@ -79,6 +76,43 @@ func guardTask(ctx context.Context) error {
 	err = handover.Tell(report, r, err)
 	rest()
 	return err
+}
+
+// guardStore opens the store of a task. gone is closed when the process has ended that
+// lends a shared one.
+func guardStore(task handover.Task) (s *cronce.Store, gone <-chan struct{}, err error) {
+	if !task.Shared {
+		s, err = localstore.Open(localstore.Options{Dir: task.Store})
+		return s, nil, err
+	}
+	b, err := borrow(handover.StoreFD)
+	if err != nil {
+		return nil, nil, err
+	}
+	return cronce.NewStore(b), b.Gone(), nil
+}
+
+// takeOver makes this process the holder of a task's lease.
+func takeOver(ctx context.Context, store *cronce.Store, task handover.Task) (cronce.Lease, error) {
+	l := task.Lease
+	l.Run.Holder = cronce.ThisProcess("serve")
+	l.Run.Holder.Guard = true
+	if !task.Shared {
+		l.Lock = os.NewFile(handover.LockFD, "lock")
+		return store.Renew(ctx, l)
+	}
+	patient, done := context.WithTimeout(ctx, l.TTL/6)
+	defer done()
+	renewed, err := store.Renew(patient, l)
+	switch {
+	case err == nil:
+		return renewed, nil
+	case errors.Is(err, cronce.ErrLost):
+		return l, err
+	case cronce.SinceBoot() >= l.StopAt():
+		return l, fmt.Errorf("too little is left of the lease: %w", err)
+	}
+	return l, nil // it is ours all the same, and will be renewed
 }
 
 // drain returns a pipe that is passed on to a file for as long as anything

@@ -18,6 +18,7 @@ const helpMain = `cronce - cron, once: no job runs twice for one scheduled time,
   cronce serve --system          run those of the whole machine, in place of cron
   cronce serve --config FILE     run the jobs of a YAML file, HTTP requests among them
   cronce run JOB -- COMMAND      the same for one command, in front of a line of cron
+  cronce hold JOB -- COMMAND     keeps one copy of a command running, here or elsewhere
   cronce flock FILE COMMAND      flock(1), with a record of what ran and what did not
   cronce validate FILE           what serve would do with a crontab; runs nothing
   cronce status [JOB]            what each job does now, did last and does next
@@ -36,7 +37,7 @@ const helpMain = `cronce - cron, once: no job runs twice for one scheduled time,
 Try it:  printf '@every 2s echo hello\n' >try.cron && cronce serve --crontab try.cron --store /tmp/try
 `
 
-const helpServe = `usage: cronce serve [--crontab FILE]... [--config FILE]... [--store DIR] [--strict]
+const helpServe = `usage: cronce serve [--crontab FILE]... [--config FILE]... [--store PLACE] [--strict]
                     [--max-running N] [--no-catchup] [--log-format text|json]
        cronce serve --system [--crontab FILE]... [--strict] [--max-running N]
                     [--no-catchup] [--log-format text|json] [--beside-cron]
@@ -48,9 +49,12 @@ is skipped, and both are on record ('cronce runs').
 
   --crontab FILE   a crontab; may be given more than once
   --config FILE    a YAML file (docs/config.md); may be given more than once
-  --store DIR      where ticks are claimed and runs recorded (also CRONCE_STORE;
+  --store PLACE    where ticks are claimed and runs recorded (also CRONCE_STORE;
                    default: what the YAML files say, else a folder of this user's
-                   own, see docs/local-store.md)
+                   own, see docs/local-store.md): a folder, or a URL for a store
+                   that hosts share, see docs/several-hosts.md
+  --store-timeout DURATION
+                   how long to try to reach such a store (default 5s)
   --strict         refuse to start when a line or a job is wrong; otherwise the
                    good ones are served and the bad ones are named
   --max-running N  at most N runs at once (default: any number); ticks beyond
@@ -114,7 +118,11 @@ by its whole path, as cron's PATH is only /usr/bin:/bin:
 	b.WriteString(`  --skip-exit N     the exit code of every skip
   --status-file F   write what was decided and how it went into F, as JSON
   --dry-run         say what would be done now, and why; run nothing
-  --store DIR       where ticks are claimed and runs recorded (also CRONCE_STORE)
+  --store PLACE     where ticks are claimed and runs recorded (also CRONCE_STORE):
+                    a folder or, shared with other hosts, a URL; a run then needs
+                    --schedule, --tick or --manual
+  --store-timeout DURATION
+                    how long to try to reach such a store (default 5s)
   -v                say more
   --log-level debug|info|warn|error
                     how much is said (default warn; -v is info)
@@ -127,7 +135,7 @@ but a part of its output could not be written. Not run: 0 for a skip, and for a
 tick that is taken by a run that goes on or succeeded; 75 for a skip of a run
 without a tick, after a wait in vain or because of left-over processes, and for
 a tick taken otherwise. 64 wrong usage, 69 the store cannot be reached, 70 the
-lease was taken away, 78 wrong configuration or a tick ahead of the clock.
+lease was taken away or could not be kept, 78 wrong configuration or a tick ahead of the clock.
 More: docs/run.md.
 `)
 	return b.String()
@@ -169,9 +177,9 @@ Prints when a schedule is due, one RFC 3339 time in UTC a line.
 `
 
 const helpRuns = `usage: cronce runs [JOB] [--since TIME|DURATION] [--failed] [-n N] [--json]
-                   [--store DIR] [--user NAME]
+                   [--store PLACE] [--user NAME]
        cronce runs [JOB] --system [--since TIME|DURATION] [--failed] [-n N] [--json]
-       cronce runs --id RUN [--store DIR] [--user NAME]
+       cronce runs --id RUN [--store PLACE] [--user NAME]
 
 Lists what was decided, oldest first: runs with how they ended and how long they
 took, skips with the reason. With --id: one run, with the end of its output.
@@ -183,11 +191,13 @@ took, skips with the reason. With --id: one run, with the end of its output.
   -n N           the newest N (default 50; 0: all)
   --json         one JSON object a line
   --system       as root: those of all users of the machine
-  --store DIR    as for serve
+  --store PLACE  as for serve
+  --store-timeout DURATION
+                 as for serve
   --user NAME    as root: as that user, and so from that user's store
 `
 
-const helpStatus = `usage: cronce status [JOB] [--json] [--store DIR] [--user NAME]
+const helpStatus = `usage: cronce status [JOB] [--json] [--store PLACE] [--user NAME]
        cronce status [JOB] --system [--json]
 
 Shows each job of the store: whether it runs now and since when, what was
@@ -196,8 +206,11 @@ a next tick only while one serves it; any other has the one of its schedule, whi
 a line of cron is to start. A job that was taken out of its crontab stays listed,
 with what it did.
 
-  --system      as root: the jobs of all users of the machine
-  --user NAME   as root: as that user, and so from that user's store
+  --system       as root: the jobs of all users of the machine
+  --store PLACE  as for serve
+  --store-timeout DURATION
+                 as for serve
+  --user NAME    as root: as that user, and so from that user's store
 `
 
 // helpCrontab teaches the format; the settings come from their one table.
@@ -295,6 +308,7 @@ func help(args []string, stdout io.Writer) error {
 // from these texts.
 func subjects() map[string]func() string {
 	return map[string]func() string{
+		"hold":     func() string { return helpHold },
 		"flock":    func() string { return helpFlock },
 		"serve":    func() string { return helpServe },
 		"validate": func() string { return helpValidate },

@@ -34,6 +34,9 @@ func growStack(n int) byte {
 
 // run is the program; it returns the exit code.
 func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	if err := takeLent(); err != nil {
+		return cli.Fail(stderr, err)
+	}
 	name, rest := cli.SplitSubcommand(args)
 	if name == "runs" || name == "status" {
 		for _, flag := range []string{"--user", "--system"} {
@@ -59,6 +62,8 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		return cli.Fail(stderr, status(ctx, rest, stdout))
 	case "run":
 		return runJob(ctx, rest, stdout, stderr)
+	case "hold":
+		return hold(ctx, rest, stdout, stderr)
 	case "flock":
 		return flock(ctx, rest, stdout, stderr)
 	case "completion":
@@ -71,7 +76,7 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		}
 		return cli.Fail(stderr, execFull(args))
 	}
-	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are run, flock, serve, validate, next, runs, status, trigger, release, pause, resume, job, store, demo, completion, help, version", name))
+	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are run, hold, flock, serve, validate, next, runs, status, trigger, release, pause, resume, job, store, demo, completion, help, version", name))
 }
 
 // asksHelp reports whether help is asked for; what stands behind "--" is another

@@ -17,6 +17,7 @@ import (
 	"github.com/cronce/cronce"
 	"github.com/cronce/cronce/guard"
 	"github.com/cronce/cronce/internal/cli"
+	"github.com/cronce/cronce/internal/handover"
 	"github.com/cronce/cronce/schedule"
 	"github.com/cronce/cronce/store/localstore"
 )
@@ -27,16 +28,17 @@ type invocation struct {
 	schedule *schedule.Schedule // nil: none was given
 	command  []string
 
-	store      string
-	tick       time.Time // zero: from the schedule, or none
-	manual     bool
-	by         string // who triggered it; empty: nobody did
-	skipExit   int    // -1: the default
-	statusFile string
-	dryRun     bool
-	level      slog.Level
-	format     string
-	terminal   bool // somebody sits at it
+	store        string
+	storeTimeout time.Duration
+	tick         time.Time // zero: from the schedule, or none
+	manual       bool
+	by           string // who triggered it; empty: nobody did
+	skipExit     int    // -1: the default
+	statusFile   string
+	dryRun       bool
+	level        slog.Level
+	format       string
+	terminal     bool // somebody sits at it
 }
 
 // runJob is `cronce run`: it returns the exit code.
@@ -50,6 +52,10 @@ func runJob(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, flag.ErrHelp) {
 		return cli.Fail(stderr, help([]string{"run"}, stdout))
 	} else if err != nil {
+		return cli.Fail(stderr, err)
+	}
+	if cli.IsURL(in.store) && lent == nil {
+		_, err := openElsewhere(in.store, in.storeTimeout)
 		return cli.Fail(stderr, err)
 	}
 	claim := in.claim(time.Now())
@@ -113,7 +119,7 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, signals 
 		say.Error(strings.TrimPrefix(err.Error(), fmt.Sprintf("job %q: ", c.Job))) // the line begins with it
 		return report{Job: c.Job, Decision: "none", Error: err.Error(), Exit: cli.Code(err)}
 	}
-	store, err := localstore.Open(localstore.Options{Dir: in.store})
+	store, err := in.open(false)
 	if err != nil {
 		return refuse(err)
 	}
@@ -144,7 +150,7 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, signals 
 	}
 	say.Info("run " + l.Run.ID + " starts, " + tickText(l.Run.Tick))
 	path, lookErr := in.lookPath()
-	w := work{job: in.job, say: newSay(stderr, in.format, in.level), command: guard.Command{
+	w := work{gone: goneLender(), job: in.job, say: newSay(stderr, in.format, in.level), command: guard.Command{
 		Path: path, Args: in.command, Env: os.Environ(), NotFound: lookErr,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: in.terminal || isTerminal(os.Stdout) || isTerminal(os.Stderr),
@@ -158,6 +164,41 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, signals 
 	r, err := w.underLease(ctx, store, l, signals)
 	return in.ended(l, r, err, say)
 }
+
+// open opens the store.
+func (in *invocation) open(readOnly bool) (*cronce.Store, error) {
+	if lent != nil {
+		return cronce.NewStore(lent), nil
+	}
+	return localstore.Open(localstore.Options{Dir: in.store, ReadOnly: readOnly})
+}
+
+// offer makes the claim. On a store that hosts share it is made again, as the same one,
+// when no answer comes, for as long as the store may take to be reached.
+func (in *invocation) offer(ctx context.Context, store *cronce.Store, c cronce.Claim) (l cronce.Lease, err error) {
+	if lent == nil {
+		return store.Claim(ctx, c)
+	}
+	for until := cronce.SinceBoot() + in.storeTimeout; ; {
+		patient, done := context.WithTimeout(ctx, min(in.storeTimeout, cronce.DefaultTTL/3))
+		l, err = store.ClaimInTime(patient, c)
+		done()
+		if cronce.Answered(err) || cronce.SinceBoot() >= until {
+			break
+		}
+		time.Sleep(min(askAgain, until-cronce.SinceBoot()))
+	}
+	if err != nil && !cronce.Answered(err) {
+		var away *cronce.UnavailableError
+		if !errors.As(err, &away) {
+			err = &cronce.UnavailableError{Store: "that hosts share", Err: err}
+		}
+	}
+	return l, err
+}
+
+// askAgain is how soon a claim is made again that got no answer.
+const askAgain = 200 * time.Millisecond
 
 // typed reports whether somebody typed a line with a schedule, as from a
 // crontab: that must not use up a tick.
@@ -183,7 +224,7 @@ func (in *invocation) lookPath() (string, error) {
 func (in *invocation) ended(l cronce.Lease, r cronce.Result, err error, say *slog.Logger) report {
 	l.Run.Result, l.Run.End = r, time.Now()
 	out := report{Job: l.Run.Job, Decision: "run", Run: &l.Run, Exit: exitOf(r)}
-	lost := errors.Is(err, cronce.ErrLost) || r.Outcome == cronce.Cancelled && strings.HasPrefix(r.Message, cronce.ErrLost.Error())
+	lost := errors.Is(err, cronce.ErrLost) && !withLease(r.Message) || r.Outcome == cronce.Cancelled && strings.HasPrefix(r.Message, cronce.ErrLost.Error())
 	byItself := r.Signal == "" && r.Message == "exit "+strconv.Itoa(r.ExitCode)
 	bySender := strings.HasPrefix(r.Message, "got ") // of the signal, who knows
 	switch {
@@ -191,6 +232,9 @@ func (in *invocation) ended(l cronce.Lease, r cronce.Result, err error, say *slo
 		out.Exit, out.Error = cli.LeaseLost, cronce.ErrLost.Error()
 		_, by, _ := strings.Cut(r.Message, ": revoked")
 		say.Error(fmt.Sprintf("run %s was ended, as its lease was taken away%s", l.Run.ID, by))
+	case r.Outcome == cronce.Cancelled && withLease(r.Message):
+		out.Exit, out.Error = cli.LeaseLost, r.Message
+		say.Error(fmt.Sprintf("run %s was ended: %s", l.Run.ID, r.Message))
 	case err != nil:
 		out.Error = err.Error()
 		say.Error(fmt.Sprintf("run %s %s, but its end is not on record: %v", l.Run.ID, r.Outcome, err))
@@ -202,9 +246,15 @@ func (in *invocation) ended(l cronce.Lease, r cronce.Result, err error, say *slo
 	return out
 }
 
+// withLease reports whether that is why a run ended: its lease could not be kept.
+func withLease(message string) bool {
+	return strings.HasPrefix(message, "the lease could not be renewed") || strings.HasPrefix(message, "skew:") ||
+		strings.HasPrefix(message, handover.ErrGone.Error())
+}
+
 // decide waits for the decision, or for a signal that ends the waiting.
 func (in *invocation) decide(ctx context.Context, store *cronce.Store, c cronce.Claim, signals *guard.Signals, say *slog.Logger) (l cronce.Lease, got syscall.Signal, err error) {
-	l, err = store.Claim(ctx, c)
+	l, err = in.offer(ctx, store, c)
 	var held *cronce.HeldError
 	var skew *cronce.SkewError
 	if errors.As(err, &held) {
@@ -231,6 +281,10 @@ func (in *invocation) decide(ctx context.Context, store *cronce.Store, c cronce.
 
 // tellWait says, to who wants to know, that and for what it waits.
 func (in *invocation) tellWait(c cronce.Claim, held *cronce.HeldError, say *slog.Logger) {
+	if held.Holder.ID == "" && held.Holder.Holder.PID == 0 {
+		say.Warn(fmt.Sprintf("waits: %v (where that cannot be, 'cronce store init' says so)", held))
+		return
+	}
 	if c.Overlap.Wait == 0 {
 		return // a moment for what is just ending
 	}

@@ -12,12 +12,11 @@ import (
 
 	"github.com/cronce/cronce"
 	"github.com/cronce/cronce/guard"
-	"github.com/cronce/cronce/store/localstore"
 )
 
 // explain is --dry-run: what would be done now, and why.
 func (in *invocation) explain(ctx context.Context, c cronce.Claim, stdout io.Writer) error {
-	store, err := localstore.Open(localstore.Options{Dir: in.store, ReadOnly: true})
+	store, err := in.open(true)
 	if err != nil {
 		return err
 	}

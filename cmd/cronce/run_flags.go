@@ -81,7 +81,7 @@ func readRun(args []string) (*invocation, error) {
 	if *verbose {
 		in.level = min(in.level, slog.LevelInfo)
 	}
-	in.store = *store
+	in.store, in.storeTimeout = *store, f.StoreTimeout
 	if len(rest) == 0 {
 		return nil, cli.Misuse("run", "a job's name is needed, as in: cronce run backup -- /usr/local/bin/backup")
 	}
@@ -106,6 +106,8 @@ func readRun(args []string) (*invocation, error) {
 // checkTick reads the schedule and says what does not go with it.
 func (in *invocation) checkTick() (err error) {
 	switch {
+	case (lent != nil || cli.IsURL(in.store)) && in.job.Schedule == "" && in.tick.IsZero() && !in.manual:
+		return cli.Misuse("run", "job %q: on a store that hosts share, --schedule is needed (or --tick, or --manual for a run by hand): without a tick, each host would run it, one after the other", in.job.Name)
 	case in.manual && !in.tick.IsZero():
 		return cli.Misuse("run", "--manual and --tick contradict each other: a run by hand has no tick")
 	case in.job.Schedule == "" && in.job.Zone != "":

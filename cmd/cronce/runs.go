@@ -51,7 +51,7 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 			return cli.Misuse("runs", "--since: %w", err)
 		}
 	}
-	store, err := cli.OpenForReading(*dir)
+	store, err := openForReading(*dir, f.StoreTimeout)
 	if err != nil {
 		return err
 	}

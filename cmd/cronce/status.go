@@ -28,7 +28,7 @@ func status(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(rest) > 1 {
 		return cli.Misuse("status", "one job at most is expected, not %d", len(rest))
 	}
-	store, err := cli.OpenForReading(*dir)
+	store, err := openForReading(*dir, f.StoreTimeout)
 	if err != nil {
 		return err
 	}
@@ -50,11 +50,15 @@ func status(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	now := time.Now()
-	serves, left := localstore.ReadServes(*dir), false
+	var serves localstore.Serves // hosts that share a store are not seen from here
+	if !store.Shared() {
+		serves = localstore.ReadServes(*dir)
+	}
+	left := false
 	list := make([]cli.StateOf, len(states))
 	for i, s := range states {
 		list[i] = cli.StateOf{JobState: s, Next: cli.NextTick(s, now)}
-		if s.Last != nil && s.Last.Holder.Via == "serve" && !serves.Serve(s.Job) {
+		if s.Last != nil && s.Last.Holder.Via == "serve" && !store.Shared() && !serves.Serve(s.Job) {
 			list[i].Next, left = "-", true // nobody is there to start it
 		}
 	}

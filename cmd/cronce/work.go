@@ -10,11 +10,13 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/cronce/cronce"
 	"github.com/cronce/cronce/guard"
+	"github.com/cronce/cronce/internal/handover"
 )
 
 // forwarded are the signals that a guard passes on to its command.
@@ -26,6 +28,7 @@ type work struct {
 	warning time.Duration // when to say that it goes on for long; 0: never
 	say     *slog.Logger
 	command guard.Command
+	gone    <-chan struct{} // closed when nobody renews the lease any more; nil: that does not happen
 }
 
 // underLease guards the command while it holds the lease, tries it again
@@ -36,6 +39,9 @@ func (w work) underLease(ctx context.Context, store *cronce.Store, l cronce.Leas
 	l.FreeLock = w.job.Orphans == cronce.OrphansLeave
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if l.TTL > 0 {
+		return w.underExpiring(work, cancel, store, l, signals)
+	}
 	var kept sync.WaitGroup
 	began := guard.SinceBoot()
 	// What looks after a run takes longer to begin than a short one to end.
@@ -45,12 +51,7 @@ func (w work) underLease(ctx context.Context, store *cronce.Store, l cronce.Leas
 				cancel(err)
 			}
 		})
-		if w.warning > 0 {
-			warn := time.AfterFunc(began+w.warning-guard.SinceBoot(), func() {
-				w.say.Warn(fmt.Sprintf("it has been running for %s: another tick may come before it ends", w.warning), "job", l.Run.Job, "run", l.Run.ID)
-			})
-			context.AfterFunc(work, func() { warn.Stop() })
-		}
+		w.warnLater(work, l, began)
 	})
 	if w.warning > 0 && w.warning < guard.Short {
 		w.command.Lasts()
@@ -59,6 +60,52 @@ func (w work) underLease(ctx context.Context, store *cronce.Store, l cronce.Leas
 	cancel(nil)
 	kept.Wait()
 	return r, store.Finish(context.WithoutCancel(ctx), l, r)
+}
+
+// underExpiring is underLease for a lease that expires: it is renewed from the start,
+// also while the command's end takes its time.
+func (w work) underExpiring(ctx context.Context, cancel context.CancelCauseFunc, store *cronce.Store, l cronce.Lease, signals *guard.Signals) (cronce.Result, error) {
+	var latest atomic.Pointer[cronce.Lease]
+	latest.Store(&l)
+	w.command.Lease = func() (stop, end time.Duration) {
+		l := latest.Load()
+		return l.StopAt(), l.EndAt()
+	}
+	w.command.Lasts = func() {}
+	tending, done := context.WithCancel(context.WithoutCancel(ctx))
+	defer done()
+	var tended sync.WaitGroup
+	tended.Go(func() {
+		store.Tend(tending, l, func(l cronce.Lease, why error) {
+			latest.Store(&l)
+			if why != nil {
+				cancel(why)
+			}
+		})
+	})
+	tended.Go(func() {
+		select {
+		case <-w.gone:
+			cancel(handover.ErrGone)
+		case <-tending.Done():
+		}
+	})
+	w.warnLater(tending, l, guard.SinceBoot())
+	r := w.tries(ctx, store, l, signals)
+	done()
+	tended.Wait()
+	return r, store.Conclude(context.WithoutCancel(ctx), *latest.Load(), r)
+}
+
+// warnLater says that the run goes on for long, when it does.
+func (w work) warnLater(ctx context.Context, l cronce.Lease, began time.Duration) {
+	if w.warning <= 0 {
+		return
+	}
+	warn := time.AfterFunc(began+w.warning-guard.SinceBoot(), func() {
+		w.say.Warn(fmt.Sprintf("it has been running for %s: another tick may come before it ends", w.warning), "job", l.Run.Job, "run", l.Run.ID)
+	})
+	context.AfterFunc(ctx, func() { warn.Stop() })
 }
 
 // tries runs the command until it does not fail, or has failed often enough.
@@ -129,7 +176,13 @@ func asked(ctx context.Context, store *cronce.Store, l cronce.Lease, r cronce.Re
 	if r.Outcome != cronce.Failed {
 		return nil
 	}
-	renewed, err := store.Renew(context.WithoutCancel(ctx), l)
+	ctx = context.WithoutCancel(ctx)
+	if l.TTL > 0 {
+		var done func()
+		ctx, done = context.WithTimeout(ctx, l.TTL/6)
+		defer done()
+	}
+	renewed, err := store.Renew(ctx, l)
 	switch {
 	case errors.Is(err, cronce.ErrLost):
 		return err

@@ -56,7 +56,7 @@ func join(paths []string, of func(path string) contents) (c contents, err error)
 		file := of(path)
 		switch {
 		case file.store != "" && c.store != "" && file.store != c.store:
-			return c, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s has the store %s, and %s has %s: one serve has one store", storeOf, c.store, path, file.store)}
+			return c, &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s has the store %s, and %s has %s: one serve has one store", storeOf, cli.WithoutSecrets(c.store), path, cli.WithoutSecrets(file.store))}
 		case file.store != "":
 			c.store, storeOf, c.badStore = file.store, path, file.badStore
 		}

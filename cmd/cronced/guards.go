@@ -84,12 +84,14 @@ func (g *guards) work(ctx context.Context, l cronce.Lease, begun func()) (cronce
 	r, err, ok := handover.Hear(p.report, begun)
 	close(ended)
 	switch {
+	case !ok && g.store.Shared():
+		r, err = p.borrower.bury(ctx, l)
 	case !ok:
 		l.Lock.Close()
 		r, err = cronce.Result{Outcome: cronce.Lost, Message: "its guard process was killed"}, errors.New("what it started may go on; while it does, the job is held")
 	case r.Outcome == "":
 		r, err = g.notStarted(ctx, l, err)
-	case err == nil:
+	case err == nil && !g.store.Shared():
 		// On record already: this only lets go of our part of the lease.
 		err = g.store.Finish(context.WithoutCancel(ctx), l, r)
 	}
@@ -105,13 +107,14 @@ func (g *guards) work(ctx context.Context, l cronce.Lease, begun func()) (cronce
 // notStarted finishes a lease for which nothing was started.
 func (g *guards) notStarted(ctx context.Context, l cronce.Lease, why error) (cronce.Result, error) {
 	r := cronce.Result{Outcome: cronce.Failed, Message: "not started: " + why.Error()}
-	return r, g.store.Finish(context.WithoutCancel(ctx), l, r)
+	return r, g.store.Conclude(context.WithoutCancel(ctx), l, r)
 }
 
 // process is a guard process and our ends of its pipes.
 type process struct {
 	orders, report *os.File
 	shown          chan struct{} // closed when all of its output is in the lines
+	borrower       *borrower     // of a shared store; nil: it is local
 }
 
 // start starts a guard process.
@@ -127,15 +130,32 @@ func (g *guards) start(l cronce.Lease) (*process, error) {
 	report, reportW, err2 := pipe()
 	printed, printing, err3 := pipe()
 	err := errors.Join(err1, err2, err3)
+	keeps := l.Lock
+	var ours *os.File
+	if err == nil && g.store.Shared() {
+		if ours, keeps, err = socketPair(); err == nil {
+			files = append(files, ours, keeps)
+		}
+	}
 	var wait func() error
+	var pid int
 	if err == nil {
 		cmd := exec.Command(g.thin.path)
 		cmd.Args = []string{"cronce", "guard"}
 		cmd.Stdout, cmd.Stderr = printing, printing
 		// Ctrl-C at a terminal is for serve, which lets the runs end.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		cmd.ExtraFiles = []*os.File{l.Lock, ordersR, reportW}
-		wait, err = g.reap.start(cmd)
+		cmd.ExtraFiles = []*os.File{keeps, ordersR, reportW}
+		if ours == nil {
+			wait, err = g.reap.start(cmd)
+		} else {
+			// It must not go on without this process, which renews its lease.
+			cmd.SysProcAttr.Pdeathsig = syscall.SIGTERM
+			onLastingThread(func() { wait, err = g.reap.start(cmd) })
+		}
+		if err == nil {
+			pid = cmd.Process.Pid
+		}
 	}
 	if err != nil {
 		for _, f := range files {
@@ -147,7 +167,13 @@ func (g *guards) start(l cronce.Lease) (*process, error) {
 	reportW.Close()
 	printing.Close()
 	p := &process{orders: orders, report: report, shown: make(chan struct{})}
-	go wait()
+	if ours == nil {
+		go wait()
+	} else {
+		keeps.Close()
+		p.borrower = newBorrower(g.store, pid, l)
+		go p.borrower.serve(ours, wait)
+	}
 	go func() {
 		defer close(p.shown)
 		o := &output{lines: g.out, job: g.job.Name}
@@ -171,7 +197,7 @@ func (g *guards) task(l cronce.Lease) handover.Task {
 		path, args = lookPath(g.argv[0], env), g.argv
 	}
 	return handover.Task{
-		Version: build.Version(), Store: g.dir, Lease: l,
+		Version: build.Version(), Store: cli.WithoutSecrets(g.dir), Shared: g.store.Shared(), Lease: l,
 		Job: g.job.Job, Warning: warning(g.job.Job, l),
 		Path: handover.Bytes(path), Args: handover.BytesOf(args),
 		Env: handover.BytesOf(env), Dir: handover.Bytes(dir), Input: handover.Bytes(line.Stdin),

@@ -43,7 +43,9 @@ func jobList(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(rest) > 0 {
 		return cli.Misuse("job", "unexpected %q: 'cronce job show %[1]s' shows one job", rest[0])
 	}
-	store, err := cli.OpenForReading(*dir)
+	ctx, cancel := soon(ctx, f, *dir)
+	defer cancel()
+	store, err := openForReading(ctx, f, *dir)
 	if err != nil {
 		return err
 	}
@@ -103,7 +105,9 @@ func jobShow(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	store, err := cli.OpenForReading(*dir)
+	ctx, cancel := soon(ctx, f, *dir)
+	defer cancel()
+	store, err := openForReading(ctx, f, *dir)
 	if err != nil {
 		return err
 	}
@@ -129,7 +133,9 @@ func jobShow(ctx context.Context, args []string, stdout io.Writer) error {
 		}
 	}
 	// Only the store's own user can look, and for others that is no news.
-	d.locks, _ = localstore.Locks(ctx, localstore.Options{Dir: *dir}, name)
+	if !cli.IsURL(*dir) {
+		d.locks, _ = localstore.Locks(ctx, localstore.Options{Dir: *dir}, name)
+	}
 	out := bufio.NewWriter(stdout)
 	if *asJSON {
 		err = cli.WriteJSON(out, []details{d})
@@ -225,7 +231,9 @@ func jobUpdate(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(changes) == 0 {
 		return cli.Misuse("job", "what of job %q is to change? For instance: cronce job update --schedule '30 2 * * *' %[1]s", name)
 	}
-	store, err := cli.OpenThere(*dir)
+	ctx, cancel := soon(ctx, f, *dir)
+	defer cancel()
+	store, err := openThere(ctx, f, *dir)
 	if err != nil {
 		return err
 	}
@@ -259,6 +267,11 @@ func jobUpdate(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	if err := store.Request(ctx, cronce.Request{Kind: cronce.Define, Job: name, Definition: def, By: requester(), Why: *why}); err != nil {
+		return err
+	}
+	if store.Shared() {
+		_, err = fmt.Fprintf(stdout, "%s: defined as %s\n%[1]s: it was %[3]s\n%[1]s: a serve that says otherwise stops offering it; one that is started anew changes it back: change its crontab too\n",
+			name, def, state.Definition)
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "%s: defined as %s\n%[1]s: it was %[3]s\n%[1]s: a serve or run that says otherwise changes it back at its next tick: change its crontab too\n",

@@ -39,6 +39,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch name {
 	case "serve":
 		return cli.Fail(stderr, serve(ctx, rest, stdout, stderr))
+	case "lend":
+		return lend(ctx, rest, stderr)
 	case "serve-user":
 		return cli.Fail(stderr, serveUser(ctx, stdout))
 	case "validate":

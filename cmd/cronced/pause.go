@@ -12,7 +12,7 @@ import (
 
 // pause lets the ticks of a job be skipped.
 func pause(ctx context.Context, args []string, stdout io.Writer) error {
-	return change(ctx, "pause", args, func(store *cronce.Store, before cronce.JobState, r cronce.Request) error {
+	return change(ctx, "pause", args, func(ctx context.Context, store *cronce.Store, before cronce.JobState, r cronce.Request) error {
 		if before.Paused == nil {
 			if err := store.Request(ctx, r); err != nil {
 				return err
@@ -42,7 +42,7 @@ func pause(ctx context.Context, args []string, stdout io.Writer) error {
 
 // resume takes a pause back.
 func resume(ctx context.Context, args []string, stdout io.Writer) error {
-	return change(ctx, "resume", args, func(store *cronce.Store, before cronce.JobState, r cronce.Request) error {
+	return change(ctx, "resume", args, func(ctx context.Context, store *cronce.Store, before cronce.JobState, r cronce.Request) error {
 		text := "it is not paused"
 		if before.Paused != nil {
 			if err := store.Request(ctx, r); err != nil {
@@ -59,7 +59,7 @@ func resume(ctx context.Context, args []string, stdout io.Writer) error {
 }
 
 // change reads the command line of a request for one job and lets it be made.
-func change(ctx context.Context, command string, args []string, do func(*cronce.Store, cronce.JobState, cronce.Request) error) error {
+func change(ctx context.Context, command string, args []string, do func(context.Context, *cronce.Store, cronce.JobState, cronce.Request) error) error {
 	f := cli.NewFlags(command)
 	dir := cli.StoreFlag(f)
 	why := whyFlag(f)
@@ -71,7 +71,9 @@ func change(ctx context.Context, command string, args []string, do func(*cronce.
 	if err != nil {
 		return err
 	}
-	store, err := cli.OpenThere(*dir)
+	ctx, cancel := soon(ctx, f, *dir)
+	defer cancel()
+	store, err := openThere(ctx, f, *dir)
 	if err != nil {
 		return err
 	}
@@ -83,5 +85,5 @@ func change(ctx context.Context, command string, args []string, do func(*cronce.
 	if err != nil {
 		return err
 	}
-	return do(store, state, cronce.Request{Kind: cronce.RequestKind(command), Job: job, By: requester(), Why: *why})
+	return do(ctx, store, state, cronce.Request{Kind: cronce.RequestKind(command), Job: job, By: requester(), Why: *why})
 }

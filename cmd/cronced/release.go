@@ -54,7 +54,7 @@ func release(ctx context.Context, args []string, stdout io.Writer) error {
 	if *force && waits {
 		return cli.Misuse("release", "--wait and --force contradict each other: --force does not wait for anybody's own end")
 	}
-	store, err := cli.OpenThere(*dir)
+	store, err := openThere(ctx, f, *dir)
 	if err != nil {
 		return err
 	}
@@ -66,6 +66,9 @@ func release(ctx context.Context, args []string, stdout io.Writer) error {
 		request: cronce.Request{Kind: cronce.Stop, Job: job, By: requester(), Why: *why}}
 	if *force {
 		r.request.Kind = cronce.Revoke
+	}
+	if cli.IsURL(*dir) {
+		return (&asking{store: store, request: r.request, out: stdout}).free(ctx, wait)
 	}
 	if r.held, err = localstore.Locks(ctx, localstore.Options{Dir: *dir}, job); err != nil {
 		return err

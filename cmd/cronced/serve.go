@@ -110,7 +110,7 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if s.dir = *dir; s.dir == "" {
 		s.dir, s.configured = read.store, true
 	}
-	if s.store, err = localstore.Open(localstore.Options{Dir: s.dir}); err != nil {
+	if s.store, err = openToServe(ctx, f, s.dir); err != nil {
 		return err
 	}
 	defer s.store.Close()
@@ -145,7 +145,9 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 		return &cli.ExitError{Code: cli.Config, Err: err}
 	}
 	var err error
-	if s.note, err = localstore.NoteServe(s.dir); err == nil {
+	if s.store.Shared() {
+		// 'cronce status' cannot tell of other hosts
+	} else if s.note, err = localstore.NoteServe(s.dir); err == nil {
 		defer s.note.Close()
 	} else {
 		s.out.say("serve", "PROBLEM    'cronce status' will not know of this serve: %v", err)

@@ -24,17 +24,19 @@ func storeCommand(ctx context.Context, args []string, stdout io.Writer) error {
 	name, rest := cli.SplitSubcommand(args)
 	switch name {
 	case "init":
-		return storeInit(rest, stdout)
+		return storeInit(ctx, rest, stdout)
 	case "check":
 		return storeCheck(ctx, rest, stdout)
 	case "prune":
 		return storePrune(ctx, rest, stdout)
 	case "reset-watermark":
-		return storeResetWatermark(rest, stdout)
+		return storeResetWatermark(ctx, rest, stdout)
+	case "migrate":
+		return storeMigrate(rest, stdout)
 	case "":
-		return cli.Misuse("store", "what about the store? There is: cronce store init, check, prune, reset-watermark")
+		return cli.Misuse("store", "what about the store? There is: cronce store init, check, prune, reset-watermark, migrate")
 	}
-	return cli.Misuse("store", "there is no %q: there is cronce store init, check, prune, reset-watermark", name)
+	return cli.Misuse("store", "there is no %q: there is cronce store init, check, prune, reset-watermark, migrate", name)
 }
 
 // storeFlags reads a command line without arguments.
@@ -47,7 +49,7 @@ func storeFlags(f *cli.Flags, args []string) error {
 }
 
 // storeInit makes a store, also for another user.
-func storeInit(args []string, stdout io.Writer) error {
+func storeInit(ctx context.Context, args []string, stdout io.Writer) error {
 	f := cli.NewFlags("store")
 	dir := cli.StoreFlag(f)
 	name := f.String("user", "", "")
@@ -56,6 +58,9 @@ func storeInit(args []string, stdout io.Writer) error {
 	}
 	forUser, place := false, false
 	f.Visit(func(f *flag.Flag) { forUser, place = forUser || f.Name == "user", place || f.Name == "store" })
+	if !forUser && cli.IsURL(*dir) {
+		return sharedInit(ctx, f, *dir, stdout)
+	}
 	if !forUser {
 		store, err := localstore.Open(localstore.Options{Dir: *dir, By: requester()})
 		if err != nil {
@@ -102,6 +107,9 @@ func storeCheck(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := storeFlags(f, args); err != nil {
 		return err
 	}
+	if cli.IsURL(*dir) {
+		return sharedCheck(ctx, f, *dir, stdout)
+	}
 	found, err := localstore.Check(ctx, localstore.Options{Dir: *dir})
 	if errors.Is(err, fs.ErrNotExist) {
 		return &cli.ExitError{Code: cli.NoInput, Err: fmt.Errorf("there is no store: %w: 'cronce store init' makes it", err)}
@@ -147,7 +155,7 @@ func storePrune(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := storeFlags(f, args); err != nil {
 		return err
 	}
-	store, err := cli.OpenThere(*dir)
+	store, err := openThere(ctx, f, *dir)
 	if err != nil {
 		return err
 	}
@@ -184,17 +192,20 @@ func storePrune(ctx context.Context, args []string, stdout io.Writer) error {
 
 // storeResetWatermark is for stores that keep one number where the local store
 // keeps spans of time.
-func storeResetWatermark(args []string, stdout io.Writer) error {
+func storeResetWatermark(ctx context.Context, args []string, stdout io.Writer) error {
 	f := cli.NewFlags("store")
 	dir := cli.StoreFlag(f)
 	if err := storeFlags(f, args); err != nil {
 		return err
 	}
-	store, err := cli.OpenForReading(*dir)
+	store, err := openForReading(ctx, f, *dir)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	if store.Shared() {
+		return resetWatermarks(ctx, store, stdout)
+	}
 	_, err = fmt.Fprintln(stdout, "nothing to reset: a local store has no watermark; it keeps the spans of time in which forgotten ticks lie, and refuses nothing else")
 	return err
 }

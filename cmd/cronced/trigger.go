@@ -54,6 +54,9 @@ func (t *triggered) run(ctx context.Context, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
+	if cli.IsURL(t.store) { // not as an argument, as it may have a password
+		t.env = once(append(t.env, "CRONCE_STORE="+t.store, cli.StoreTimeoutVariable+"="+t.flags.StoreTimeout.String()))
+	}
 	err = syscall.Exec(t.thin.path, t.arguments(), t.env)
 	return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("cronce, beside this program, cannot be started: %w", err)}
 }
@@ -61,6 +64,7 @@ func (t *triggered) run(ctx context.Context, stdout, stderr io.Writer) error {
 // triggered is a run by hand to be.
 type triggered struct {
 	job, store string
+	flags      *cli.Flags
 	file       string // a crontab or, with isConfig, a YAML file
 	isConfig   bool
 	system     bool             // it is in the crontabs of the machine, or in that file among them
@@ -103,7 +107,7 @@ func readTrigger(args []string) (*triggered, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.store = *store
+	t.store, t.flags = *store, f
 	named := false
 	f.Visit(func(f *flag.Flag) { named = named || f.Name == "store" })
 	if t.job, err = oneJob("trigger", rest); err != nil {
@@ -126,7 +130,7 @@ func readTrigger(args []string) (*triggered, error) {
 // prepare finds out with what settings a command is run, and who has paused the
 // job, if somebody has.
 func (t *triggered) prepare(ctx context.Context) (*cronce.Request, error) {
-	store, err := cli.OpenForReading(t.store)
+	store, err := openForReading(ctx, t.flags, t.store)
 	fromLine := t.file != "" || t.system
 	if err != nil && fromLine {
 		return nil, nil // the run makes the store, or says what is wrong with it
@@ -261,7 +265,7 @@ func stdin(text string) error {
 // be told.
 func (t *triggered) arguments() []string {
 	args := []string{"cronce", "run", "--manual", "--overlap=skip", "--by", requester()}
-	if t.store != "" {
+	if t.store != "" && !cli.IsURL(t.store) {
 		args = append(args, "--store", t.store)
 	}
 	t.policies.Overlap, t.policies.WarnAt = cronce.Overlap{}, t.warnAt

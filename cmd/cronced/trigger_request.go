@@ -14,7 +14,6 @@ import (
 	"github.com/cronce/cronce/guard"
 	"github.com/cronce/cronce/internal/cli"
 	"github.com/cronce/cronce/request"
-	"github.com/cronce/cronce/store/localstore"
 )
 
 // gotSignal is why a request by hand is ended.
@@ -37,7 +36,7 @@ func (t *triggered) send(ctx context.Context, stdout, stderr io.Writer) error {
 		case <-ctx.Done():
 		}
 	}()
-	store, err := localstore.Open(localstore.Options{Dir: t.store})
+	store, err := openToServe(ctx, t.flags, t.store)
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -91,6 +91,7 @@ func Code(err error) int {
 	var config *cronce.ConfigError
 	var conflict *cronce.ConflictError
 	var skew *cronce.SkewError
+	var late *cronce.LateAnswerError
 	var parse *schedule.ParseError
 	var setting *cronce.SettingError
 	switch {
@@ -100,7 +101,7 @@ func Code(err error) int {
 		return exit.Code
 	case errors.As(err, &usage), errors.As(err, &parse), errors.As(err, &setting):
 		return Usage
-	case errors.As(err, &unavailable):
+	case errors.As(err, &unavailable), errors.As(err, &late):
 		return Unavailable
 	case errors.Is(err, cronce.ErrLost):
 		return LeaseLost
@@ -114,12 +115,16 @@ func Code(err error) int {
 // flags stand after arguments too.
 type Flags struct {
 	*flag.FlagSet
+	// StoreTimeout is how long to try to reach a store that is not local.
+	StoreTimeout time.Duration
+
 	command string
+	secret  error // a flag's value that must not be shown: package flag would
 }
 
 // NewFlags returns the flags of a command.
 func NewFlags(command string) *Flags {
-	f := &Flags{flag.NewFlagSet(command, flag.ContinueOnError), command}
+	f := &Flags{FlagSet: flag.NewFlagSet(command, flag.ContinueOnError), command: command}
 	f.SetOutput(io.Discard)
 	f.Usage = func() {}
 	return f
@@ -130,10 +135,8 @@ func NewFlags(command string) *Flags {
 func (f *Flags) Parse(args []string) ([]string, error) {
 	var rest []string
 	for {
-		if err := f.FlagSet.Parse(args); errors.Is(err, flag.ErrHelp) {
+		if err := f.parse(args); err != nil {
 			return nil, err
-		} else if err != nil {
-			return nil, &UsageError{f.command, tidy(err)}
 		}
 		// The flag package stops at an argument, or behind "--".
 		used := len(args) - f.NArg()
@@ -148,12 +151,24 @@ func (f *Flags) Parse(args []string) ([]string, error) {
 // ParseFirst is Parse for a command that runs another one: flags stand only
 // before the first argument. A "--" stays where it is.
 func (f *Flags) ParseFirst(args []string) ([]string, error) {
-	if err := f.FlagSet.Parse(args); errors.Is(err, flag.ErrHelp) {
+	if err := f.parse(args); err != nil {
 		return nil, err
-	} else if err != nil {
-		return nil, &UsageError{f.command, tidy(err)}
 	}
 	return f.Args(), nil
+}
+
+// parse reads flags up to the first argument.
+func (f *Flags) parse(args []string) error {
+	err := f.FlagSet.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case f.secret != nil:
+		return &UsageError{f.command, f.secret}
+	case err != nil:
+		return &UsageError{f.command, tidy(err)}
+	}
+	return nil
 }
 
 // tidy writes flags as people type them: with two dashes where they have more
@@ -166,23 +181,6 @@ func tidy(err error) error {
 		}
 	}
 	return errors.New(strings.Join(words, " "))
-}
-
-// StoreFlag adds --store and returns where its value is; it is CRONCE_STORE
-// by default. On the command line a folder may be relative, as people type it.
-func StoreFlag(f *Flags) *string {
-	store := os.Getenv("CRONCE_STORE")
-	f.Func("store", "", func(v string) (err error) {
-		if v == "" {
-			return errors.New("a folder is expected")
-		}
-		store = v
-		if !strings.Contains(v, "://") {
-			store, err = filepath.Abs(v)
-		}
-		return err
-	})
-	return &store
 }
 
 // SplitSubcommand takes the command's name off the arguments.
@@ -250,10 +248,13 @@ func CheckKnown(ctx context.Context, store *cronce.Store, dir, job string) error
 // store at dir: " --store DIR", but nothing of the place where this user's store
 // is by default.
 func StoreOption(dir string) string {
+	if IsURL(dir) && dir == os.Getenv("CRONCE_STORE") {
+		return "" // it may have a password, and is named already
+	}
 	if place, err := localstore.DefaultPlace(); dir == "" || err == nil && dir == place {
 		return ""
 	}
-	return " --store " + ShellWord(dir)
+	return " --store " + ShellWord(WithoutSecrets(dir))
 }
 
 // ShellWord writes a name so that it can be pasted into a shell.

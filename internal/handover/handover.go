@@ -26,6 +26,7 @@ const (
 type Task struct {
 	Version string // of serve
 	Store   string
+	Shared  bool // the store is lent at StoreFD, and there is no lock
 	Lease   cronce.Lease
 
 	Job     cronce.Job    // its policies

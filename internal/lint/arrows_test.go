@@ -134,6 +134,18 @@ func TestThinProgramStaysThin(t *testing.T) {
 	}
 }
 
+// TestOnlyTheFullProgramKnowsAllStores defends that the thin program, and whoever uses one
+// store from Go, does not link the clients of the others.
+func TestOnlyTheFullProgramKnowsAllStores(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, name := range p.imports(false) {
+			if target, isOurs := ours(name); isOurs && target == "store/all" && p.path != "cmd/cronced" {
+				t.Errorf("%s imports store/all", p.path)
+			}
+		}
+	}
+}
+
 // TestFullProgramHasNoTestCode defends against a test helper in production.
 func TestFullProgramHasNoTestCode(t *testing.T) {
 	for _, name := range dependencies(t, "./cmd/cronced") {

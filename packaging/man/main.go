@@ -14,7 +14,7 @@ import (
 )
 
 // commands are the sections of cronce(1), in the order of its help.
-var commands = []string{"serve", "run", "flock", "validate", "status", "runs", "next", "trigger", "release", "pause", "job", "store", "demo", "completion"}
+var commands = []string{"serve", "run", "hold", "flock", "validate", "status", "runs", "next", "trigger", "release", "pause", "job", "store", "demo", "completion"}
 
 func main() {
 	if len(os.Args) != 3 {

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/guard"
+	"github.com/cronce/cronce/internal/cli"
+	"github.com/cronce/cronce/internal/handover"
+)
+
+// borrower is a guard process that works under leases of a store that is lent to it.
+type borrower struct {
+	store *cronce.Store
+	pid   int
+	ended chan struct{} // closed when the guard has
+
+	mu   sync.Mutex
+	held cronce.Lease
+	live bool
+}
+
+// newBorrower returns the borrower that is that process, with the lease that it has, if
+// it has one.
+func newBorrower(store *cronce.Store, pid int, l cronce.Lease) *borrower {
+	return &borrower{store: store, pid: pid, ended: make(chan struct{}), held: l, live: l.Run.ID != ""}
+}
+
+// serve lends the store to a guard until it has ended.
+func (b *borrower) serve(conn *os.File, wait func() error) {
+	lending := make(chan struct{})
+	go func() {
+		defer close(lending)
+		handover.Lend(context.Background(), conn, b.store, b.heard)
+	}()
+	go b.watch()
+	wait()
+	conn.Close()
+	<-lending
+	close(b.ended)
+}
+
+// heard follows the lease.
+func (b *borrower) heard(l cronce.Lease, ended bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.live = !ended
+	if !ended {
+		b.held = l
+	}
+}
+
+// lease is the one that it has, if it has one.
+func (b *borrower) lease() (cronce.Lease, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held, b.live
+}
+
+// lookEvery is how often it is looked whether a guard keeps to its lease: timers stand
+// still while the machine sleeps.
+const lookEvery = time.Second
+
+// watch ends all of it when its lease is about to end and it does not do so itself,
+// because it was stopped.
+func (b *borrower) watch() {
+	for {
+		wait := lookEvery
+		if l, live := b.lease(); live && l.TTL > 0 {
+			last := l.EndAt() + (l.Sent+l.TTL-l.EndAt())/2
+			left := last - cronce.SinceBoot()
+			if left <= 0 {
+				b.killAll()
+			}
+			wait = min(wait, max(left, 20*time.Millisecond))
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-b.ended:
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// killAll kills the guard and all that came of it.
+func (b *borrower) killAll() {
+	for _, pid := range guard.Descendants(b.pid) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	syscall.Kill(b.pid, syscall.SIGKILL)
+}
+
+// endAll kills all that a guard has left, which are now children of this process.
+func (b *borrower) endAll() {
+	for {
+		left := guard.Descendants(os.Getpid())
+		if len(left) == 0 {
+			return
+		}
+		for _, pid := range left {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		for {
+			if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 && err != syscall.EINTR {
+				break
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// bury deals with a guard of serve that was killed: it ends what that has left, which
+// init has inherited, and says so.
+func (b *borrower) bury(ctx context.Context, l cronce.Lease) (cronce.Result, error) {
+	<-b.ended
+	if last, live := b.lease(); live {
+		l = last
+	} else {
+		return cronce.Result{Outcome: cronce.Lost, Message: "its guard process was killed after its end was on record"}, nil
+	}
+	for {
+		left := ofRun(l.Run.ID)
+		if len(left) == 0 {
+			break
+		}
+		for _, pid := range left {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	r := cronce.Result{Outcome: cronce.Cancelled, ExitCode: cli.LeaseLost, Message: guardKilled}
+	return r, b.store.Conclude(context.WithoutCancel(ctx), l, r)
+}
+
+// guardKilled is how a run ended whose guard was killed.
+const guardKilled = "its guard process was killed, and then what it had started"
+
+// ofRun are the processes that were told that they are of that run and still have that in
+// their environment.
+func ofRun(id string) (pids []int) {
+	mine := []byte("CRONCE_RUN_ID=" + id)
+	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range paths {
+		env, err := os.ReadFile(path)
+		if err != nil || !slices.ContainsFunc(bytes.Split(env, []byte{0}), func(kv []byte) bool { return bytes.Equal(kv, mine) }) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// lastingThread carries out functions, all on one thread that never ends.
+var lastingThread = sync.OnceValue(func() chan<- func() {
+	todo := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range todo {
+			f()
+		}
+	}()
+	return todo
+})
+
+// onLastingThread carries out f on a thread that never ends: a process that gets a signal
+// when its parent ends gets it when the thread ends that started it.
+func onLastingThread(f func()) {
+	done := make(chan struct{})
+	lastingThread() <- func() { f(); close(done) }
+	<-done
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/internal/cli"
+	"github.com/cronce/cronce/store/all"
+)
+
+// sharedInit says of a new store that hosts share that nothing was decided before.
+func sharedInit(ctx context.Context, f *cli.Flags, place string, stdout io.Writer) error {
+	ctx, cancel := soon(ctx, f, place)
+	defer cancel()
+	store, err := openShared(ctx, place, f.StoreTimeout)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if err := store.Init(ctx); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%s is ready for use\n", cli.WithoutSecrets(place))
+	return err
+}
+
+// sharedCheck says whether a store that hosts share is fit for use: opening it looks at
+// the server's settings.
+func sharedCheck(ctx context.Context, f *cli.Flags, place string, stdout io.Writer) error {
+	ctx, cancel := soon(ctx, f, place)
+	defer cancel()
+	store, err := openShared(ctx, place, f.StoreTimeout)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	sent := time.Now()
+	now, err := store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	took := time.Since(sent)
+	ahead := time.Now().Add(-took / 2).Sub(now)
+	states, err := store.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	problems := 0
+	tw := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	row := func(ok bool, what, is string) {
+		word := "ok"
+		if !ok {
+			word = "PROBLEM"
+			problems++
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", word, what, is)
+	}
+	row(true, "store", cli.WithoutSecrets(place)+" answers in "+cli.Brief(took))
+	row(ahead.Abs()-took/2 <= cronce.MaxSkew, "clock", fmt.Sprintf("this host's is %s ahead of the store's", ahead.Round(time.Millisecond)))
+	for _, s := range states {
+		row(s.Problem == "", "job "+s.Job, cli.Doing(s, now))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if problems > 0 {
+		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s", count(problems, "problem"))}
+	}
+	return nil
+}
+
+// resetWatermarks takes pruning watermarks that lie ahead of the store's clock back to it.
+func resetWatermarks(ctx context.Context, store *cronce.Store, stdout io.Writer) error {
+	states, err := store.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range states {
+		if err := store.Request(ctx, cronce.Request{Kind: cronce.ResetWatermark, Job: s.Job, By: requester()}); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(stdout, "%s: no pruning watermark lies ahead of the store's clock any more\n", count(len(states), "job"))
+	return err
+}
+
+// storeMigrate prints what the owner of a store carries out where its programs may not.
+func storeMigrate(args []string, stdout io.Writer) error {
+	f := cli.NewFlags("store")
+	place := cli.StoreFlag(f)
+	show := f.Bool("print", false, "")
+	if err := storeFlags(f, args); err != nil {
+		return err
+	}
+	if !*show {
+		return cli.Misuse("store", "programs that may do so migrate by themselves: --print shows what they do, for those that may not")
+	}
+	text := ""
+	if cli.IsURL(*place) {
+		var err error
+		if text, err = all.Migrations(*place); err != nil {
+			return err
+		}
+	}
+	if text == "" {
+		_, err := fmt.Fprintln(stdout, "nothing to migrate: a store of this kind has no schema")
+		return err
+	}
+	_, err := io.WriteString(stdout, text)
+	return err
+}

@@ -1,0 +1,138 @@
+// Package all opens stores of every kind by URL. Only the full program knows it.
+package all
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/store/mysqlstore"
+	"github.com/cronce/cronce/store/pgstore"
+	"github.com/cronce/cronce/store/redisstore"
+)
+
+// kind is how stores of a URL scheme are opened.
+type kind struct {
+	open func(ctx context.Context, url string) (*cronce.Store, error)
+	// migrations is what the store's owner can carry out beforehand, for stores
+	// whose programs may not; nil: there is nothing of that kind.
+	migrations func(url string) (string, error)
+}
+
+var redis = kind{open: func(ctx context.Context, url string) (*cronce.Store, error) {
+	return redisstore.Open(ctx, redisstore.Options{URL: url})
+}}
+
+var postgres = kind{
+	open: func(ctx context.Context, url string) (*cronce.Store, error) {
+		return pgstore.Open(ctx, pgstore.Options{URL: url})
+	},
+	migrations: postgresMigrations,
+}
+
+var mysql = kind{
+	open: func(ctx context.Context, url string) (*cronce.Store, error) {
+		return mysqlstore.Open(ctx, mysqlstore.Options{URL: url})
+	},
+	migrations: func(string) (string, error) { return mysqlstore.Schema(), nil },
+}
+
+// kinds are the schemes of URLs. Package config has them too, as it knows no store.
+var kinds = map[string]kind{
+	"redis": redis, "rediss": redis,
+	"redis+sentinel": redis, "rediss+sentinel": redis,
+	"redis+cluster": redis, "rediss+cluster": redis,
+	"valkey": redis, "valkeys": redis,
+	"valkey+sentinel": redis, "valkeys+sentinel": redis,
+	"valkey+cluster": redis, "valkeys+cluster": redis,
+	"postgres": postgres, "postgresql": postgres,
+	"mysql": mysql,
+}
+
+// PasswordFile is the environment variable that names a file with the password of the
+// store whose URL has none.
+const PasswordFile = "CRONCE_STORE_PASSWORD_FILE"
+
+// Open opens the store at that URL. *cronce.ConfigError: there is none of that kind, or
+// it cannot keep the promise. *cronce.UnavailableError: it cannot be reached.
+func Open(ctx context.Context, storeURL string) (*cronce.Store, error) {
+	k, scheme, err := find(storeURL)
+	if err != nil {
+		return nil, err
+	}
+	withPassword, err := addPassword(storeURL)
+	if err != nil {
+		return nil, &cronce.ConfigError{Store: scheme, What: err.Error(), Cure: "name a file with the password alone, which only its owner may change"}
+	}
+	return k.open(ctx, withPassword)
+}
+
+// Migrations is what the owner of that store can carry out beforehand, "" if there is
+// nothing.
+func Migrations(storeURL string) (string, error) {
+	k, _, err := find(storeURL)
+	if err != nil || k.migrations == nil {
+		return "", err
+	}
+	return k.migrations(storeURL)
+}
+
+// postgresMigrations are those for the schema that the URL names.
+func postgresMigrations(storeURL string) (string, error) {
+	u, err := url.Parse(storeURL)
+	if err != nil { // which would show the URL
+		return "", &cronce.ConfigError{Store: "postgres", What: "its URL cannot be read", Cure: "write postgres://HOST/DATABASE?schema=NAME"}
+	}
+	text, err := pgstore.Migrations(u.Query().Get("schema"), 0)
+	if err != nil {
+		return "", &cronce.ConfigError{Store: "postgres", What: err.Error(), Cure: "name another one as schema=NAME in its URL"}
+	}
+	return text, nil
+}
+
+func find(storeURL string) (kind, string, error) {
+	scheme, _, _ := strings.Cut(storeURL, "://")
+	k, ok := kinds[strings.ToLower(scheme)]
+	if !ok {
+		return k, scheme, &cronce.ConfigError{Store: scheme + "://…", What: "no store is of this kind",
+			Cure: "give an absolute folder, or a URL that begins with " + strings.Join(slices.Sorted(maps.Keys(kinds)), "://, ") + "://"}
+	}
+	return k, scheme, nil
+}
+
+// addPassword puts the password of the file into a URL without one.
+func addPassword(storeURL string) (string, error) {
+	path := os.Getenv(PasswordFile)
+	if path == "" {
+		return storeURL, nil
+	}
+	u, err := url.Parse(storeURL)
+	if err != nil {
+		return storeURL, nil // the store says what is wrong with it, without the secrets
+	}
+	if _, has := u.User.Password(); has {
+		return storeURL, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", PasswordFile, err)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return "", fmt.Errorf("%s: %s may be changed by others (mode %04o)", PasswordFile, path, info.Mode().Perm())
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", PasswordFile, err)
+	}
+	password := strings.TrimRight(string(b), "\r\n")
+	if password == "" {
+		return "", fmt.Errorf("%s: %s is empty", PasswordFile, path)
+	}
+	u.User = url.UserPassword(u.User.Username(), password)
+	return u.String(), nil
+}
