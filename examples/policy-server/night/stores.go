@@ -74,20 +74,19 @@ func (n *night) runs(ctx context.Context, first int64) ([]cronce.Run, error) {
 	return n.store.Runs(ctx, cronce.RunQuery{Job: "policy-update", Since: time.Unix(first, 0)})
 }
 
-// awaitLost waits until the run that was killed is on record as lost: at once
-// on a local store, when its lease has ended on one that hosts share.
+// awaitLost waits until the run that was killed is on record as lost, and with it
+// any other of that process: at once on a local store, when its lease has ended
+// on one that hosts share.
 func (n *night) awaitLost() error {
 	ctx, cancel := context.WithTimeout(n.ctx, cronce.MaxTTL+patience)
 	defer cancel()
 	for {
-		runs, err := n.runs(ctx, n.killed.tick)
+		runs, err := n.runs(ctx, n.killed.tick-60)
 		if err != nil {
 			return err
 		}
-		for _, r := range runs {
-			if r.Tick.Unix() == n.killed.tick && r.Outcome == cronce.Lost {
-				return nil
-			}
+		if n.killed.lost(runs) {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -95,4 +94,19 @@ func (n *night) awaitLost() error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// lost reports whether the run that was killed is lost, and no other of its
+// process goes on.
+func (k *killed) lost(runs []cronce.Run) (lost bool) {
+	for _, r := range runs {
+		switch {
+		case r.Holder.PID != k.pid:
+		case r.Live():
+			return false
+		case r.Tick.Unix() == k.tick:
+			lost = r.Outcome == cronce.Lost
+		}
+	}
+	return lost
 }
