@@ -186,6 +186,9 @@ func (c Claim) checked() (Claim, error) {
 		return c, fmt.Errorf("job %q: tick %v is not a whole second", c.Job, c.Tick)
 	}
 	c.Slots, c.Attempt = max(c.Slots, 1), max(c.Attempt, 1)
+	if c.Attempt > 2 || c.Attempt == 2 && c.Tick.IsZero() {
+		return c, fmt.Errorf("job %q: attempt %d: a tick is run again once, and a run without a tick never", c.Job, c.Attempt)
+	}
 	if c.TTL == 0 {
 		c.TTL = DefaultTTL
 	}
