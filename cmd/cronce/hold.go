@@ -138,7 +138,7 @@ func (h *holding) loop(ctx context.Context, stderr io.Writer) int {
 
 // claim asks for the place. Nothing is decided, or put on record, while another has it.
 func (h *holding) claim(ctx context.Context) (cronce.Lease, error) {
-	c := cronce.Claim{RunID: cronce.NewRunID(), Job: h.in.job.Name, CatchUp: true, Holder: cronce.ThisProcess("hold")}
+	c := cronce.Claim{RunID: cronce.NewRunID(), Job: h.in.job.Name, CatchUp: true, TTL: h.in.job.Lease, Holder: cronce.ThisProcess("hold")}
 	return h.in.offer(ctx, h.store, c)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -79,7 +80,7 @@ func runJob(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func (in *invocation) claim(now time.Time) cronce.Claim {
 	c := cronce.Claim{
 		RunID: cronce.NewRunID(), Job: in.job.Name, Definition: in.job.Definition(),
-		Overlap: in.job.Overlap, Tick: in.tick.UTC(), Holder: cronce.ThisProcess("run"),
+		Overlap: in.job.Overlap, Tick: in.tick.UTC(), TTL: in.job.Lease, Holder: cronce.ThisProcess("run"),
 	}
 	c.Holder.Guard = true
 	if in.tick.IsZero() {
@@ -179,8 +180,9 @@ func (in *invocation) offer(ctx context.Context, store *cronce.Store, c cronce.C
 	if lent == nil {
 		return store.Claim(ctx, c)
 	}
+	ttl := cmp.Or(c.TTL, cronce.DefaultTTL)
 	for until := cronce.SinceBoot() + in.storeTimeout; ; {
-		patient, done := context.WithTimeout(ctx, min(in.storeTimeout, cronce.DefaultTTL/3))
+		patient, done := context.WithTimeout(ctx, min(in.storeTimeout, ttl/3))
 		l, err = store.ClaimInTime(patient, c)
 		done()
 		if cronce.Answered(err) || cronce.SinceBoot() >= until {

@@ -164,6 +164,9 @@ func (l *lines) report(e cronce.Event) {
 	switch e.Kind {
 	case cronce.EventStarted:
 		text := fmt.Sprintf("started    tick %s  run %s", cronce.Stamp(e.Tick), e.Run.ID)
+		if e.Run.Attempt > 1 {
+			text += fmt.Sprintf("  attempt %d, as the run before was lost", e.Run.Attempt)
+		}
 		if late := e.Run.Start.Sub(e.Tick); late >= time.Second {
 			text += fmt.Sprintf("  %s late", late.Round(time.Millisecond))
 		}
