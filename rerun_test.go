@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -238,14 +239,8 @@ func TestRerun_LostAnswers(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		hour := atTheHour()
 		f.dies(t, rerunJob, hour)
-		n := 0
-		f.store.lose = func(op string) bool {
-			if op != "claim" {
-				return false
-			}
-			n++
-			return n%2 == 0
-		}
+		var n atomic.Int64
+		f.store.lose = func(op string) bool { return op == "claim" && n.Add(1)%2 == 0 }
 		runAll(50*time.Minute, f.host(t, time.Second, rerunJob), f.host(t, time.Second, rerunJob))
 		if n := f.ran["j "+Stamp(hour)]; n != 1 || f.again() != 1 {
 			t.Errorf("they ran it %d times, %d re-runs", n, f.again())
