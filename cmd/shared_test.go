@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,19 +21,23 @@ import (
 type fleet struct {
 	url string
 	dir string
+	bin string // where the programs are
 }
 
 // newFleet makes a store known that is at that URL.
 func newFleet(t *testing.T, url string) *fleet {
-	f := &fleet{url: url, dir: t.TempDir()}
+	f := &fleet{url: url, dir: t.TempDir(), bin: bin}
 	t.Cleanup(func() { endAllThatName(t, f.dir) })
 	f.ok(t, "store", "init")
 	return f
 }
 
-func (f *fleet) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(bin, "cronce"), args...)
-	cmd.Env = append(os.Environ(), "CRONCE_STORE="+f.url, "TZ=UTC")
+func (f *fleet) command(args ...string) *exec.Cmd { return f.on("host", args...) }
+
+// on is cronce on that host, which is another one by its local store.
+func (f *fleet) on(host string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(f.bin, "cronce"), args...)
+	cmd.Env = append(os.Environ(), "CRONCE_STORE="+f.url, "CRONCE_LOCAL_STORE="+filepath.Join(f.dir, host), "TZ=UTC")
 	return cmd
 }
 
@@ -66,18 +71,21 @@ func (f *fleet) holdOn() string {
 	return fmt.Sprintf("trap '' TERM; setsid sh -c 'trap \"\" TERM; echo %[1]s >/dev/null; sleep 600' & echo up; sleep 600; : %[1]s", f.dir)
 }
 
-// gone reports whether no process names the fleet's folder in its command, but for
-// programs of ours.
-func (f *fleet) gone() bool {
+// commands are the shells that name the fleet's folder.
+func (f *fleet) commands() (pids []int) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range paths {
 		args, _ := os.ReadFile(path)
-		if strings.HasPrefix(string(args), "sh\x00") && strings.Contains(string(args), f.dir) {
-			return false
+		if isShell(string(args)) && strings.Contains(string(args), f.dir) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			pids = append(pids, pid)
 		}
 	}
-	return true
+	return pids
 }
+
+// gone reports whether there is none of them.
+func (f *fleet) gone() bool { return len(f.commands()) == 0 }
 
 // Whichever of the two processes of a run is killed, or stopped, the other ends the work
 // before the store lets another run in.
@@ -275,4 +283,10 @@ func TestShared_PasswordFile(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "cronced lend run") || strings.Contains(string(out), ":"+password+"@"+host) {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// isShell reports whether those are the arguments of a shell.
+func isShell(args string) bool {
+	name, _, _ := strings.Cut(args, "\x00")
+	return filepath.Base(name) == "sh"
 }

@@ -125,6 +125,10 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, signals 
 		return refuse(err)
 	}
 	defer store.Close()
+	lock, err := in.machineLock(say)
+	if err != nil {
+		return refuse(err)
+	}
 	if in.typed() {
 		say.Warn("typed at a terminal, so this is a run by hand and takes no tick (--tick names one)")
 	}
@@ -151,7 +155,7 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, signals 
 	}
 	say.Info("run " + l.Run.ID + " starts, " + tickText(l.Run.Tick))
 	path, lookErr := in.lookPath()
-	w := work{gone: goneLender(), job: in.job, say: newSay(stderr, in.format, in.level), command: guard.Command{
+	w := work{gone: goneLender(), lock: lock, job: in.job, say: newSay(stderr, in.format, in.level), command: guard.Command{
 		Path: path, Args: in.command, Env: os.Environ(), NotFound: lookErr,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: in.terminal || isTerminal(os.Stdout) || isTerminal(os.Stderr),
@@ -172,6 +176,18 @@ func (in *invocation) open(readOnly bool) (*cronce.Store, error) {
 		return cronce.NewStore(lent), nil
 	}
 	return localstore.Open(localstore.Options{Dir: in.store, ReadOnly: readOnly})
+}
+
+// machineLock is where the run has its lock of this machine, if it needs one.
+func (in *invocation) machineLock(say *slog.Logger) (machineLock, error) {
+	if lent == nil {
+		return machineLock{}, nil
+	}
+	k, missing, err := openMachineLock(in.store)
+	if missing != nil {
+		say.Info(missing.Error())
+	}
+	return k, err
 }
 
 // offer makes the claim. On a store that hosts share it is made again, as the same one,
