@@ -262,3 +262,30 @@ func TestFleet_TwoCatchUp(t *testing.T) {
 		}
 	})
 }
+
+// A program that is told to end while claims are on their way waits for the answers: what it
+// has won it runs, and nothing is left to be lost.
+func TestFleet_EndsWhileItClaims(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.store.takes = func(op string) (to, fro time.Duration) {
+			if op == "claim" {
+				return 0, time.Second
+			}
+			return 0, 0
+		}
+		s := f.host(t, 0, Job{Name: "j", Schedule: "* * * * *", Zone: "UTC"})
+		s.BaseContext = context.Background()
+		runAll(time.Minute+staggerOver+time.Second/2, s) // the answer is under way
+		if n := f.events(EventStarted); n != 1 || len(f.ran) != 1 {
+			t.Errorf("%d runs started, and %d did their work", n, len(f.ran))
+		}
+		if n := f.events(EventLeft); n != 0 {
+			t.Errorf("%d ticks are said to be undecided", n)
+		}
+		for _, r := range f.store.jobs["j"].runs {
+			if r.Outcome != Succeeded {
+				t.Errorf("on record: %+v", r.Run)
+			}
+		}
+	})
+}

@@ -209,7 +209,27 @@ const pollHeld = 100 * time.Millisecond
 // waits. A catch-up tick is not waited for. The errors are those of
 // [Driver.Claim], ctx's, and *LateAnswerError.
 func (s *Store) Decide(ctx context.Context, c Claim) (Lease, error) {
-	return decide(ctx, c, s.ClaimInTime)
+	claim := s.ClaimInTime
+	if s.Shared() {
+		claim = s.claimToTheEnd
+	}
+	return decide(ctx, c, claim)
+}
+
+// claimToTheEnd is [Store.ClaimInTime] that is waited for also when ctx ends, as long as it
+// may be won: its run would be lost.
+func (s *Store) claimToTheEnd(ctx context.Context, c Claim) (Lease, error) {
+	ttl := c.TTL
+	if ttl == 0 {
+		ttl = DefaultTTL
+	}
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		pause(whole, ttl/3)
+		cancel()
+	})()
+	return s.ClaimInTime(whole, c)
 }
 
 // ClaimInTime is [Store.Claim], and gives up a lease that comes too late for work to
