@@ -138,3 +138,44 @@ func TestShared_NoPlaceForTheLock(t *testing.T) {
 		t.Errorf("serve: exit %d\n%s", code, out)
 	}
 }
+
+// A serve that stands still, or a guard of one: the other ends the work, and what is in
+// another session, before the lease ends and the job runs again.
+func TestShared_ServeStopped(t *testing.T) {
+	t.Parallel()
+	for who, open := range map[string]func(testing.TB) string{"serve": testenv.Postgres, "guard": testenv.MariaDB} {
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, open(t))
+			crontab := write(t, filepath.Join(f.dir, "crontab"), fmt.Sprintf(`
+# cronce: name=long overlap=wait=1h
+@every 1s  test -e %[1]s/second && echo second && exit; %[2]s
+`, f.dir, f.holdOn()))
+			first := startServer(t, f.command("serve", "--crontab", crontab))
+			first.await(t, 0, "long", "| up")
+			victim := first.cmd.Process.Pid
+			if who == "guard" {
+				guards := childrenOf(victim)
+				if len(guards) != 1 {
+					t.Fatalf("serve has the children %v", guards)
+				}
+				victim = guards[0]
+			}
+			next := startServer(t, f.on("other", "serve", "--crontab", crontab))
+			next.await(t, 0, "goes on")
+			write(t, filepath.Join(f.dir, "second"), "")
+			syscall.Kill(victim, syscall.SIGSTOP)
+			next.await(t, 0, "long", "| second")
+			if !f.gone() {
+				t.Error("the work goes on beside the next run")
+			}
+			syscall.Kill(victim, syscall.SIGCONT)
+			first.await(t, 0, "long", "cancelled")
+			for _, s := range []*server{first, next} {
+				if code := s.stop(syscall.SIGTERM); code != 0 {
+					t.Errorf("exit %d", code)
+				}
+			}
+		})
+	}
+}

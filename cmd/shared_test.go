@@ -66,17 +66,26 @@ func (f *fleet) runs(t *testing.T) (runs []cronce.Run) {
 	return runs
 }
 
-// holdOn is a command that ignores TERM and has a child in another session.
+// holdOn is a command that ignores TERM and has a child in another session that does too.
 func (f *fleet) holdOn() string {
-	return fmt.Sprintf("trap '' TERM; setsid sh -c 'trap \"\" TERM; echo %[1]s >/dev/null; sleep 600' & echo up; sleep 600; : %[1]s", f.dir)
+	for name, text := range map[string]string{
+		"hold.sh":  "trap '' TERM; setsid sh " + f.dir + "/child.sh & echo up; sleep 600",
+		"child.sh": "trap '' TERM; sleep 600",
+	} {
+		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600); err != nil {
+			panic(err)
+		}
+	}
+	return "exec sh " + f.dir + "/hold.sh"
 }
 
-// commands are the shells that name the fleet's folder.
+// commands are the shells of holdOn.
 func (f *fleet) commands() (pids []int) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range paths {
 		args, _ := os.ReadFile(path)
-		if isShell(string(args)) && strings.Contains(string(args), f.dir) {
+		words := strings.Split(string(args), "\x00")
+		if len(words) > 1 && words[0] == "sh" && (words[1] == f.dir+"/hold.sh" || words[1] == f.dir+"/child.sh") {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			pids = append(pids, pid)
 		}
@@ -283,10 +292,4 @@ func TestShared_PasswordFile(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "cronced lend run") || strings.Contains(string(out), ":"+password+"@"+host) {
 		t.Errorf("%v\n%s", err, out)
 	}
-}
-
-// isShell reports whether those are the arguments of a shell.
-func isShell(args string) bool {
-	name, _, _ := strings.Cut(args, "\x00")
-	return filepath.Base(name) == "sh"
 }
