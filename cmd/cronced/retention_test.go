@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,11 +44,16 @@ type remembering struct {
 	cronce.Driver
 	now    time.Time
 	states []cronce.JobState
-	fails  error
+	fails  atomic.Bool
 	pruned chan time.Time
 }
 
-func (d *remembering) Now(context.Context) (time.Time, error) { return d.now, d.fails }
+func (d *remembering) Now(context.Context) (time.Time, error) {
+	if d.fails.Load() {
+		return time.Time{}, errors.New("no answer")
+	}
+	return d.now, nil
+}
 
 func (d *remembering) Jobs(context.Context, string) ([]cronce.JobState, error) { return d.states, nil }
 
@@ -83,7 +89,7 @@ func TestRetention(t *testing.T) {
 		if took := time.Since(began); took < 2*pruneEvery || took > 3*pruneEvery {
 			t.Errorf("three times within %s", took)
 		}
-		d.fails = errors.New("no answer")
+		d.fails.Store(true)
 		time.Sleep(5 * pruneEvery)
 		cancel()
 		<-ended
