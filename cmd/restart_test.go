@@ -90,8 +90,10 @@ func rollingCrontab(t *testing.T, path string, few bool) (names []string) {
 func rollingRestart(t *testing.T, dir string, n, restarts int, d deployment) {
 	crontab := filepath.Join(dir, "crontab")
 	names := rollingCrontab(t, crontab, d.few)
+	var all []*server
 	start := func() *server {
 		s := d.serve(crontab)
+		all = append(all, s)
 		s.await(t, 0, "serves", fmt.Sprintf("%d jobs", len(names)))
 		return s
 	}
@@ -155,6 +157,8 @@ func rollingRestart(t *testing.T, dir string, n, restarts int, d deployment) {
 		}
 		seen[tick] = r.ID
 		lawful := r.Skip == cronce.SkipOverlap && r.Held != "" || r.Skip == cronce.SkipOrphans
+		// A machine that takes five seconds for an answer of the store is too busy to use it.
+		lawful = lawful || r.Skip == "" && slices.ContainsFunc(all, func(s *server) bool { return s.says("serve", "AWAY") })
 		if r.Outcome != cronce.Succeeded && !lawful {
 			t.Errorf("neither done nor lawfully skipped: %+v", r)
 		}

@@ -108,7 +108,7 @@ func TestShared_AwayAndBack(t *testing.T) {
 				if !f.gone() {
 					t.Error("its work goes on")
 				}
-				for _, line := range serve.log[away+1 : ended] {
+				for _, line := range serve.said(away+1, ended) {
 					if hasAll(line, []string{"  started "}) {
 						t.Errorf("started while the store is away: %s", line)
 					}

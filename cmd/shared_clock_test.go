@@ -83,7 +83,7 @@ func TestShared_Clocks(t *testing.T) {
 			good.await(t, good.await(t, good.lines(), "often", "started"), "often", "succeeded")
 			jumpy.off(t, 0)
 			right2 := jumps.await(t, shut, "in time")
-			if n := strings.Count(strings.Join(jumps.log[shut+1:right2], "\n"), "  started "); n > 1 { // one was on its way
+			if n := strings.Count(strings.Join(jumps.said(shut+1, right2), "\n"), "  started "); n > 1 { // one was on its way
 				t.Errorf("%d runs were started with a clock that is an hour behind", n)
 			}
 			jumps.await(t, right2, "often", "started")

@@ -28,8 +28,8 @@ func TestShared_Deadline(t *testing.T) {
 	crontab := write(t, f.dir+"/crontab", "# cronce: name=served timeout=10m\n@every 1s echo until $CRONCE_DEADLINE.\n# cronce: name=without\n@every 1s echo until $CRONCE_DEADLINE.\n")
 	serve := startServer(t, f.command("serve", "--crontab", crontab))
 	serve.await(t, 0, "without", "| until .")
-	line := serve.log[serve.await(t, 0, "served", "| until 2")]
-	_, text, _ := strings.Cut(line, "until ")
+	line := serve.await(t, 0, "served", "| until 2")
+	_, text, _ := strings.Cut(serve.said(line, line+1)[0], "until ")
 	if at, err := time.Parse(time.RFC3339, strings.TrimSuffix(text, ".")); err != nil || at.Before(before.Add(10*time.Minute)) || at.After(time.Now().Add(10*time.Minute)) {
 		t.Errorf("serve tells it of %q (%v)", text, err)
 	}

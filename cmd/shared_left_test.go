@@ -109,7 +109,7 @@ func TestShared_BothKilledServe(t *testing.T) {
 	next.await(t, at, "long", "skipped", "orphans")
 	f.endLeft()
 	next.await(t, at, "long", "| second")
-	for _, line := range next.log[:at] {
+	for _, line := range next.said(0, at) {
 		if strings.Contains(line, "| second") {
 			t.Errorf("beside what was left: %s", line)
 		}
