@@ -19,6 +19,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -99,6 +100,7 @@ func TestChaos(t *testing.T) {
 			if *least == 0 {
 				t.Parallel()
 			}
+			runtime.LockOSThread() // as long as it lasts, so do the processes that it starts
 			s := *seed
 			if s == 0 {
 				s = rand.Uint64N(1 << 32)

@@ -67,7 +67,7 @@ type member struct {
 }
 
 func newFleet(t *testing.T, s shape, server server, dir string) *fleet {
-	f := &fleet{T: t, dir: dir, server: server, witness: newWitness(t, dir), deaths: map[string]time.Duration{}}
+	f := &fleet{T: t, dir: dir, server: server, witness: newWitness(t), deaths: map[string]time.Duration{}}
 	if *apart > 0 {
 		s.serves, s.command, s.bare = 0, 0, 6 // the programs are not patched
 	}
@@ -144,7 +144,7 @@ func (f *fleet) start(i int) {
 		cmd = exec.Command(filepath.Join(bin, "cronce"), "serve", "--crontab", path(f.dir, "crontab"))
 		cmd.Env = append(os.Environ(), "CRONCE_STORE="+m.proxy.URL(), "TZ=UTC")
 	} else {
-		o := order{Store: m.proxy.URL(), Witness: path(f.dir, "witness"), Who: m.who}
+		o := order{Store: m.proxy.URL(), Witness: f.witness.listen.Addr().String(), Who: m.who}
 		for _, job := range f.jobs {
 			if kind(job) != command {
 				o.Jobs = append(o.Jobs, job)
@@ -166,7 +166,8 @@ func (f *fleet) start(i int) {
 		}
 	}
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what a terminal sends is not for it
+	// What a terminal sends is not for it; and it does not outlive the test's thread.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		f.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"bufio"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -55,8 +56,8 @@ type witness struct {
 	news  chan struct{} // closed and renewed with each thing seen
 }
 
-func newWitness(t *testing.T, dir string) *witness {
-	l, err := net.Listen("unix", path(dir, "witness"))
+func newWitness(t *testing.T) *witness {
+	l, err := net.Listen("unix", "@cronce-chaos-"+rand.Text()) // a name that is no file, and may be as long
 	if err != nil {
 		t.Fatal(err)
 	}
