@@ -20,14 +20,22 @@ type fault struct {
 }
 
 func (x fault) String() string {
-	return fmt.Sprintf("%s %d for %s", x.what, x.who+1, (x.ends - x.at).Round(10*time.Millisecond))
+	text := x.what
+	if x.what != crashed && x.what != stalled {
+		text += fmt.Sprint(" ", x.who+1)
+	}
+	if x.ends > x.at {
+		text += fmt.Sprint(" for ", (x.ends - x.at).Round(10*time.Millisecond))
+	}
+	return text
 }
 
 // What is done to a client's process, to its connection, and to the server.
 const (
 	killed  = "kill -9 of process"
 	frozen  = "stop of process"
-	silent  = "no replies to process" // although the server has done what was asked
+	bereft  = "kill -9 of a guard of process" // which is a serve
+	silent  = "no replies to process"         // although the server has done what was asked
 	broken  = "in place of replies, a closed connection to process"
 	cutOff  = "no connection for process"
 	hole    = "nothing gets through from or to process"
@@ -42,8 +50,9 @@ type limits struct {
 	serverKills     int
 }
 
-// planFaults makes up faults. Four hands are at work, each at one fault after the other:
-// one kills processes, one stops them, one is at the network and one at the server.
+// planFaults makes up faults. Six hands are at work, each at one fault after the other:
+// one kills processes, two stop them, one kills guards, one is at the network and one at
+// the server.
 func planFaults(r *rand.Rand, l limits) []fault {
 	between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from))) }
 	var all []fault
@@ -53,14 +62,25 @@ func planFaults(r *rand.Rand, l limits) []fault {
 			return x.who == who && x.at <= ends && at <= x.ends && slices.Contains(except, x.what)
 		})
 	}
-	// Stops first, as they are long: of workers only, whose leases are short. The work of
-	// a serve is in other processes, which a test in cmd stops.
-	for at := between(time.Second, 3*time.Second); at+3*cronce.MinTTL < l.length; at += 3*cronce.MinTTL + between(0, 3*time.Second) {
-		all = append(all, fault{what: frozen, who: r.IntN(l.workers), at: at, ends: at + 3*cronce.MinTTL})
+	// Stops first, as they are long: three times a lease. The work of a serve is in other
+	// processes, which go on.
+	stop := func(first, n int, ttl time.Duration) {
+		for at := between(time.Second, 3*time.Second); n > 0 && at+3*ttl < l.length; at += 3*ttl + between(0, 3*time.Second) {
+			all = append(all, fault{what: frozen, who: first + r.IntN(n), at: at, ends: at + 3*ttl})
+		}
 	}
+	stop(0, l.workers, cronce.MinTTL)
+	stop(l.workers, l.serves, cronce.DefaultTTL)
 	for at := between(2*time.Second, 4*time.Second); at < l.length-2*time.Second; at += between(3*time.Second, 7*time.Second) {
 		x := fault{what: killed, who: r.IntN(clients), at: at, ends: at + between(100*time.Millisecond, 2*time.Second)}
 		if free(x.at-time.Second, x.ends+time.Second, x.who, killed, frozen) {
+			all = append(all, x)
+		}
+	}
+	// A guard and its serve at once are more than anything covers.
+	for at := between(3*time.Second, 6*time.Second); l.serves > 0 && at < l.length; at += between(2*time.Second, 6*time.Second) {
+		x := fault{what: bereft, who: l.workers + r.IntN(l.serves), at: at, ends: at}
+		if free(x.at-2*time.Second, x.ends+2*time.Second, x.who, killed, frozen) {
 			all = append(all, x)
 		}
 	}
@@ -122,6 +142,8 @@ func (f *fleet) make(x fault) {
 		f.kill(x.who)
 	case frozen:
 		f.freeze(x.who)
+	case bereft:
+		f.killGuard(x.who)
 	case silent:
 		m.proxy.DropReplies()
 	case broken:
@@ -149,6 +171,7 @@ func (f *fleet) undo(x fault) {
 		f.server.Restart(testenv.Kept)
 	case stalled:
 		f.server.Continue()
+	case bereft:
 	default:
 		f.clients[x.who].proxy.Restore()
 	}

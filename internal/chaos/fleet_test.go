@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -95,10 +96,9 @@ func newFleet(t *testing.T, s shape, server server, dir string) *fleet {
 	}
 	f.write("work", 0o755, strings.Replace(script, "\n", "\nDIR='"+dir+"'\n", 1))
 	var crontab strings.Builder
-	for _, job := range f.jobs {
-		if kind(job) == command {
-			fmt.Fprintf(&crontab, "# cronce: name=%s start-deadline=5s\n@every 1s  %s %s\n", job, path(dir, "work"), []string{"0.2", "2.5"}[hash(job, 0)%2])
-		}
+	for i := range s.command {
+		seconds := []string{"0.2", "2.5", "20"}[i%3] // the last is longer than a lease
+		fmt.Fprintf(&crontab, "# cronce: name=%s-%d start-deadline=5s\n@every 1s  %s %s\n", command, i, path(dir, "work"), seconds)
 	}
 	f.write("crontab", 0o644, crontab.String())
 	t.Cleanup(f.endAll)
@@ -186,6 +186,20 @@ func (f *fleet) kill(i int) {
 	m.down = true
 	m.cmd.Process.Kill()
 	<-m.gone
+}
+
+// killGuard kills a guard of a serve, if it has one now. What it has left the serve ends.
+func (f *fleet) killGuard(i int) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", f.clients[i].cmd.Process.Pid))
+	for _, task := range tasks {
+		children, _ := os.ReadFile(task)
+		for child := range strings.FieldsSeq(string(children)) {
+			if pid, err := strconv.Atoi(child); err == nil {
+				syscall.Kill(pid, syscall.SIGKILL)
+				return
+			}
+		}
+	}
 }
 
 // freeze stops a client's process, and thaw lets it go on.
