@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -52,14 +54,16 @@ func BenchmarkRedis(b *testing.B) {
 				b.ReportMetric(of(func(p pairs) float64 { return p.rate }), "pairs/s")
 				b.ReportMetric(of(func(p pairs) float64 { return p.p50 }), "p50-µs")
 				b.ReportMetric(of(func(p pairs) float64 { return p.p99 }), "p99-µs")
+				b.ReportMetric(of(func(p pairs) float64 { return p.server }), "server-cpu-µs")
+				b.ReportMetric(of(func(p pairs) float64 { return p.client }), "client-cpu-µs")
 			})
 		}
 	}
 }
 
-// pairs is what one measurement found: claims and finishes a second, and how
-// long one of both took, in µs.
-type pairs struct{ rate, p50, p99 float64 }
+// pairs is what one measurement found: claims and finishes a second, how long
+// one of both took, and the processor time of server and client for it, in µs.
+type pairs struct{ rate, p50, p99, server, client float64 }
 
 // pairTime is how long each measurement goes on.
 const pairTime = 1 * time.Second
@@ -80,7 +84,7 @@ var lockers = []locker{
 		if err := s.Init(context.Background()); err != nil {
 			return nil, nil, err
 		}
-		first := time.Now().Truncate(time.Second).Add(-1000 * time.Hour)
+		first := time.Now().Truncate(time.Second).Add(-10000 * time.Hour)
 		jobs := cronce.NewRunID() // other ones than those of earlier measurements
 		return func(ctx context.Context, i, n int) error {
 			l, err := s.Claim(ctx, cronce.Claim{
@@ -175,7 +179,11 @@ func measurePairs(at string, l locker, clients int) (pairs, error) {
 		fails error
 		wg    sync.WaitGroup
 	)
-	start := time.Now()
+	server, err := serverCPU(ctx, at)
+	if err != nil {
+		return pairs{}, err
+	}
+	start, client := time.Now(), cpu()
 	for i := range clients {
 		wg.Go(func() {
 			var mine []time.Duration
@@ -195,11 +203,43 @@ func measurePairs(at string, l locker, clients int) (pairs, error) {
 		})
 	}
 	wg.Wait()
-	all := time.Since(start)
+	all, clientUsed := time.Since(start), cpu()-client
+	serverUsed, err := serverCPU(ctx, at)
+	if err != nil {
+		return pairs{}, err
+	}
 	if fails != nil || len(took) == 0 {
 		return pairs{}, fmt.Errorf("%d pairs: %w", len(took), fails)
 	}
 	slices.Sort(took)
 	at99 := took[len(took)*99/100]
-	return pairs{float64(len(took)) / all.Seconds(), ms(took[len(took)/2]) * 1000, ms(at99) * 1000}, nil
+	n := float64(len(took))
+	return pairs{
+		n / all.Seconds(), ms(took[len(took)/2]) * 1000, ms(at99) * 1000,
+		(serverUsed - server) * 1e6 / n, ms(clientUsed) * 1000 / n,
+	}, nil
+}
+
+// serverCPU is what the server's own thread has used, in seconds.
+func serverCPU(ctx context.Context, at string) (used float64, err error) {
+	c, err := goRedis(at)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	info, err := c.Info(ctx, "cpu").Result()
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_user_main_thread" || name == "used_cpu_sys_main_thread" {
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return 0, err
+			}
+			used += seconds
+		}
+	}
+	return used, nil
 }

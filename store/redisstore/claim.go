@@ -17,56 +17,97 @@ var policies = map[cronce.OverlapPolicy]string{
 	cronce.OverlapSkip: "skip", cronce.OverlapWait: "wait", cronce.OverlapReplace: "replace", cronce.OverlapAllow: "allow",
 }
 
-// Claim is one script. Where replicas are to acknowledge it, they do so before
-// a lease is handed out; if too few do, the claim is decided all the same, and
-// can be repeated.
+// Claim is one script, which others' claims share.
 func (d *driver) Claim(ctx context.Context, c cronce.Claim) (cronce.Lease, error) {
 	if err := checkID(c.RunID); err != nil {
 		return cronce.Lease{}, err
 	}
-	definition := ""
-	if c.Definition != (cronce.Definition{}) {
-		b, err := json.Marshal(c.Definition)
-		if err != nil {
-			return cronce.Lease{}, err
-		}
-		definition = string(b)
+	s := &step{keys: d.keys(c.Job, orderKeys), args: argsOf(c)}
+	bucket := d.bucketOf(c.Job)
+	replace := c.Overlap.Policy == cronce.OverlapReplace
+	if replace {
+		s.keys = append(s.keys, d.keys(c.Job, jobKeys)[requestKey])
 	}
-	field, catchUp := "", ""
+	var err error
+	switch {
+	case d.replicas > 0:
+		err = d.claimOnReplicas(ctx, bucket, s)
+	case replace:
+		err = d.claimAll(ctx, bucket, []*step{s})
+	default:
+		err = d.claims[bucket].do(ctx, s)
+	}
+	if err != nil {
+		return cronce.Lease{}, err
+	}
+	return d.decision(ctx, c, s.answer)
+}
+
+// argsOf is what the script has of a claim; quick.lua says what each is.
+func argsOf(c cronce.Claim) []string {
+	field, definition, catchUp := "", "", "0"
 	if !c.Tick.IsZero() {
 		field = "t:" + strconv.FormatInt(c.Tick.Unix(), 10) + "/" + strconv.Itoa(c.Attempt)
+	}
+	if c.Definition != (cronce.Definition{}) {
+		definition = text(c.Definition)
 	}
 	if c.CatchUp {
 		catchUp = "1"
 	}
-	args := d.args([]string{
-		us(d.quarantine), strconv.Itoa(d.keep), c.Job, c.RunID,
-		field, micros(c.Tick), strconv.Itoa(c.Slots),
-		definition, policies[c.Overlap.Policy],
-		us(c.Overlap.Wait), us(c.StartDeadline), micros(c.Offered),
-		catchUp, fmt.Sprintf("%08d", c.TTL.Microseconds()), headOf(c),
-	})
-	keys := claimKeys
-	if c.Overlap.Policy == cronce.OverlapReplace {
-		keys = replaceKeys
-	}
-	answer, err := d.claim(ctx, d.keys(c.Job, keys), args)
-	if err != nil {
-		return cronce.Lease{}, err
-	}
-	return d.decision(ctx, c, answer)
+	rest := strconv.Itoa(c.Slots) + " " + policies[c.Overlap.Policy] + " " + us(c.Overlap.Wait) + " " + us(c.StartDeadline) + " " + micros(c.Offered) + " " + catchUp
+	return []string{c.RunID, field, micros(c.Tick), lastOffer(c), definition, fmt.Sprintf("%08d", c.TTL.Microseconds()), headOf(c), rest}
 }
 
-// claim runs the script, and waits for the replicas on the same connection:
-// WAIT is for what that connection wrote.
-func (d *driver) claim(ctx context.Context, keys, args []string) ([]string, error) {
-	if d.replicas == 0 {
-		return d.answer(claimScript.run(ctx, d.client, keys, args))
+// lastOffer is until when, by the server's clock, the claim is in time, if it
+// is one of the common kind.
+func lastOffer(c cronce.Claim) string {
+	const never, always = "0", "9007199254740991" // the last whole number of Lua
+	switch last := c.Tick.Add(c.StartDeadline); {
+	case c.Overlap.Policy == cronce.OverlapAllow, c.Attempt > 1:
+		return never
+	case c.StartDeadline == 0:
+		return always
+	case c.Offered.IsZero():
+		return micros(last)
+	case c.Offered.After(last):
+		return never
 	}
-	var answer []string
-	err := d.client.Dedicated(func(c rueidis.DedicatedClient) (err error) {
-		answer, err = d.answer(claimScript.run(ctx, c, keys, args))
-		if err != nil || answer[0] != "lease" && answer[0] != "again" {
+	return always
+}
+
+// claimAll runs the script for several claims of one bucket.
+func (d *driver) claimAll(ctx context.Context, bucket int, steps []*step) error {
+	return d.claim(ctx, d.client, bucket, steps)
+}
+
+func (d *driver) claim(ctx context.Context, c doer, bucket int, steps []*step) error {
+	tag := tagOf(bucket)
+	keys, args := []string{tag, tag + ":jobs"}, d.args([]string{us(d.quarantine), strconv.Itoa(d.keep)})
+	for _, s := range steps {
+		keys, args = append(keys, s.keys...), append(args, s.args...)
+	}
+	answers, err := claimScript.run(ctx, c, keys, args).ToArray()
+	if err != nil {
+		return d.failed(err)
+	}
+	if len(answers) != len(steps) {
+		return fmt.Errorf("store %s: %d claims were answered with %d decisions", d.place, len(steps), len(answers))
+	}
+	for i, s := range steps {
+		if s.answer, err = answers[i].AsStrSlice(); err != nil {
+			return d.failed(err)
+		}
+	}
+	return nil
+}
+
+// claimOnReplicas waits for the replicas on the connection that has the claim, as WAIT is for
+// what that one wrote. If too few acknowledge it, it is decided all the same, and can be repeated.
+func (d *driver) claimOnReplicas(ctx context.Context, bucket int, s *step) error {
+	return d.client.Dedicated(func(c rueidis.DedicatedClient) error {
+		err := d.claim(ctx, c, bucket, []*step{s})
+		if err != nil || s.answer[0] != "lease" && s.answer[0] != "again" {
 			return err
 		}
 		patience := timeout / 2
@@ -82,7 +123,6 @@ func (d *driver) claim(ctx context.Context, keys, args []string) ([]string, erro
 		}
 		return nil
 	})
-	return answer, err
 }
 
 // decision is the script's answer.

@@ -1,21 +1,14 @@
--- Decides a tick, in the order of answers that cronce.Driver gives.
-local function bound()
-	if length < history + 64 then return end
-	local lives = {[id] = true}
-	for _, l in ipairs(live) do lives[l.id] = true end
-	forget(redis.call('LRANGE', ORDER, 0, length - history - 1), lives, math.huge)
-end
+-- claim decides a tick, in the order of answers that cronce.Driver gives.
+local function claim(a, seen)
 
-if answer then
-	bound()
-	return answer
-end
+local quarantine, history, name, id = ARGV[2], tonumber(ARGV[3]), string.sub(JOB, #BUCKET + 6), ARGV[a]
+local field, due, definition, ttl, head = ARGV[a + FIELD], tonumber(ARGV[a + DUE]), ARGV[a + DEFINITION], ARGV[a + TTL], ARGV[a + HEAD]
+local slots, policy, wait, deadline, offered, catchup = string.match(ARGV[a + REST], '^(%d+) (%a+) (%d+) (%d+) (%d*) (%d)$')
+slots, wait, deadline, offered, catchup = tonumber(slots), tonumber(wait), tonumber(deadline), tonumber(offered) or now, catchup == '1'
 
-local quarantine, slots, catchup = ARGV[2], tonumber(ARGV[8]), ARGV[14] == '1'
-local seen, refused = sight(bucket, info)
-if refused then return refused end
+local j = redis.call('HMGET', JOB, 'live', 'place', 'definition', 'since', 'paused', 'pruned', 'fence', 'success', 'r:' .. id, field)
+local live, place, paused, fence, success, taken = leases(j[1]), j[2], j[5], j[7], j[8] or '', j[10]
 
-live = leases(live)
 local ended = false
 for i = #live, 1, -1 do
 	local l = live[i]
@@ -106,8 +99,7 @@ local function decide(tail, ...)
 	else
 		redis.call('HSET', JOB, 'r:' .. id, head .. tail .. ',"start":' .. stamp .. '}', ...)
 	end
-	length = redis.call('RPUSH', ORDER, id)
-	bound()
+	bound(redis.call('RPUSH', ORDER, id), live, history)
 end
 
 local function lease(fence)
@@ -126,7 +118,6 @@ local function skip(reason, held, holder)
 end
 
 if due then
-	local deadline = tonumber(ARGV[12])
 	if seen > 0 and due <= seen then return skip('store-restarted') end
 	if paused then return skip('paused') end
 	if deadline > 0 and offered - due > deadline then return skip('late') end
@@ -137,7 +128,7 @@ if policy == 'allow' then return lease() end
 if seen > 0 and now < seen + quarantine then return held('', seen + quarantine, int(seen)) end
 
 local mine = place and place.id == id
-local same = place and not mine and due and place.due == ARGV[7]
+local same = place and not mine and due and place.due == ARGV[a + DUE]
 
 if #live == 0 then
 	if place and not mine and not same then
@@ -158,12 +149,12 @@ local holder, expires = redis.call('HGET', JOB, 'r:' .. live[1].id), live[1].gra
 local waits = policy == 'wait' or policy == 'replace'
 if catchup then return held(holder, expires) end
 if waits and (not place or mine) then
-	redis.call('HSET', JOB, 'place', id .. ' ' .. (due and ARGV[7] or '-') .. ' ' .. stamp .. ' ' .. int(now + ttl) ..
+	redis.call('HSET', JOB, 'place', id .. ' ' .. (due and ARGV[a + DUE] or '-') .. ' ' .. stamp .. ' ' .. int(now + ttl) ..
 		' ' .. head .. ',"start":' .. int(offered) .. '}')
 	mine = true
 end
 if not known or same and waits then return held(holder, expires) end
-if mine and now - offered < tonumber(ARGV[11]) then
+if mine and now - offered < wait then
 	local asked = {}
 	for _, l in ipairs(live) do
 		if policy == 'replace' and not flagged(l, 's') then asked[#asked + 1] = l end
@@ -178,9 +169,11 @@ if mine and now - offered < tonumber(ARGV[11]) then
 			redis.call('HSET', JOB, 'stop:' .. l.id, request)
 		end
 		keep()
-		redis.call('RPUSH', REQUESTS, request)
+		redis.call('RPUSH', KEYS[5], request)
 	end
 	return held(holder, expires)
 end
 if mine then redis.call('HDEL', JOB, 'place') end
 return skip(reason, live[1].id, holder)
+
+end

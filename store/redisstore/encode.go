@@ -3,7 +3,9 @@ package redisstore
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -28,13 +30,21 @@ type record struct {
 }
 
 // headOf is the record of a claim as far as it is known beforehand, without
-// its last brace.
+// its last brace. It is written by hand, as each claim has one.
 func headOf(c cronce.Claim) string {
-	r := record{ID: c.RunID, Job: c.Job, Attempt: c.Attempt, Holder: c.Holder}
+	b := make([]byte, 0, 320)
+	b = append(b, `{"id":"`...) // of letters, digits and hyphens
+	b = append(b, c.RunID...)
+	b = append(b, `","job":`...)
+	b = append(b, text(c.Job)...)
 	if !c.Tick.IsZero() {
-		r.Tick = c.Tick.Unix()
+		b = append(b, `,"tick":`...)
+		b = strconv.AppendInt(b, c.Tick.Unix(), 10)
 	}
-	return strings.TrimSuffix(text(r), "}")
+	b = append(b, `,"attempt":`...)
+	b = strconv.AppendInt(b, int64(c.Attempt), 10)
+	b = append(b, ',')
+	return string(append(b, holderOf(c.Holder)...))
 }
 
 // encode is the whole record of a run that lives.
@@ -50,7 +60,22 @@ func encode(run cronce.Run) string {
 }
 
 // holderOf is the holder's part of a record.
-func holderOf(h cronce.Holder) string { return `"holder":` + text(h) }
+func holderOf(h cronce.Holder) string {
+	if last := lastHolder.Load(); last != nil && last.Holder == h {
+		return last.text
+	}
+	s := `"holder":` + text(h)
+	lastHolder.Store(&heldText{h, s})
+	return s
+}
+
+// lastHolder is remembered: a process is mostly the same one.
+var lastHolder atomic.Pointer[heldText]
+
+type heldText struct {
+	cronce.Holder
+	text string
+}
 
 // tailOf is a result's part of a record.
 func tailOf(r cronce.Result) string {

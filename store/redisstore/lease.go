@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/cronce/cronce"
 )
@@ -39,7 +40,7 @@ func (d *driver) Renew(ctx context.Context, l cronce.Lease) (cronce.Lease, error
 	return l, fmt.Errorf("store %s: a renewal was answered with %q", d.place, a)
 }
 
-// Finish is one script.
+// Finish is one script, which others' ends share.
 func (d *driver) Finish(ctx context.Context, l cronce.Lease, r cronce.Result) error {
 	if checkID(l.Run.ID) != nil {
 		return cronce.ErrLost
@@ -50,19 +51,42 @@ func (d *driver) Finish(ctx context.Context, l cronce.Lease, r cronce.Result) er
 			success = micros(l.Run.Start)
 		}
 	}
-	output := r.Output[max(0, len(r.Output)-keepOutput):]
-	keys := leaseKeys
-	if len(output) > 0 {
-		keys = jobKeys
+	s := &step{keys: d.keys(l.Run.Job, leaseKeys), args: []string{l.Run.ID, tailOf(r), success}}
+	var err error
+	if output := r.Output[max(0, len(r.Output)-keepOutput):]; len(output) == 0 {
+		err = d.ends[d.bucketOf(l.Run.Job)].do(ctx, s)
+	} else {
+		s.keys = append(s.keys, d.keys(l.Run.Job, jobKeys)[outputKey])
+		s.args = append(s.args, string(output), strconv.Itoa(keepOutputs))
+		err = d.finishAll(ctx, 0, []*step{s})
 	}
-	a, err := d.run(ctx, finishScript, d.keys(l.Run.Job, keys), l.Run.ID, tailOf(r), success, string(output), fmt.Sprint(keepOutputs))
 	switch {
 	case err != nil:
 		return err
-	case a[0] == "finished":
+	case s.answer[0] == "finished":
 		return nil
-	case a[0] == "lost":
+	case s.answer[0] == "lost":
 		return cronce.ErrLost
 	}
-	return fmt.Errorf("store %s: a finish was answered with %q", d.place, a)
+	return fmt.Errorf("store %s: a finish was answered with %q", d.place, s.answer)
+}
+
+// finishAll runs the script for several ends of one bucket; one with output is alone.
+func (d *driver) finishAll(ctx context.Context, _ int, steps []*step) error {
+	var keys []string
+	args := d.args([]string{strconv.Itoa(len(steps))})
+	for _, s := range steps {
+		keys, args = append(keys, s.keys...), append(args, s.args...)
+	}
+	answer, err := d.answer(finishScript.run(ctx, d.client, keys, args))
+	if err == nil && len(answer) != len(steps) {
+		err = fmt.Errorf("store %s: %d ends were answered with %q", d.place, len(steps), answer)
+	}
+	if err != nil {
+		return err
+	}
+	for i, s := range steps {
+		s.answer = answer[i : i+1]
+	}
+	return nil
 }

@@ -72,7 +72,9 @@ type driver struct {
 	place    string // the URL without secrets
 	buckets  int
 	keep     int
-	replicas int      // how many must have a claim before its work starts
+	replicas int // how many must have a claim before its work starts
+	claims   []*together
+	ends     []*together
 	swept    sync.Map // first sights, in µs, after which all buckets were looked at
 	once     sync.Once
 
@@ -91,6 +93,10 @@ func open(ctx context.Context, o Options) (*driver, error) {
 	d := &driver{place: a.place(), buckets: 1, keep: o.Keep, replicas: a.replicas, quarantine: cronce.MaxTTL, offset: new(atomic.Int64)}
 	if a.kind == inCluster {
 		d.buckets = buckets
+	}
+	for i := range d.buckets {
+		d.claims = append(d.claims, &together{d: d, bucket: i, send: d.claimAll})
+		d.ends = append(d.ends, &together{d: d, bucket: i, send: d.finishAll})
 	}
 	if d.keep == 0 {
 		d.keep = DefaultKeep

@@ -1,5 +1,7 @@
+local JOB, id, holder, full, orphaned = KEYS[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
+local live = redis.call('HGET', JOB, 'live') or ''
+local _, to, flags = line(live, id)
 if not flags then return {'lost'} end
-local holder, full, orphaned = ARGV[3], ARGV[4], ARGV[5] == '1'
 if string.find(flags, 'r', 1, true) then return {'revoked', redis.call('HGET', JOB, 'revoke:' .. id)} end
 if orphaned then flags = 'o' .. string.sub(flags, 2) end
 redis.call('HSET', JOB, 'live', string.sub(live, 1, to) .. stamp .. string.sub(live, to + 17, to + 26) .. flags .. string.sub(live, to + 30))

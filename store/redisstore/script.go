@@ -19,12 +19,16 @@ import (
 type script struct{ text, sum string }
 
 var (
+	//go:embed clock.lua
+	clockText string
 	//go:embed base.lua
 	baseText string
 	//go:embed store.lua
 	storeText string
-	//go:embed run.lua
-	runText string
+	//go:embed quick.lua
+	quickText string
+	//go:embed claims.lua
+	claimsText string
 	//go:embed claim.lua
 	claimText string
 	//go:embed lease.lua
@@ -42,13 +46,13 @@ var (
 	//go:embed bucket.lua
 	bucketText string
 
-	claimScript   = newScript(baseText, runText, storeText, claimText)
-	renewScript   = newScript(baseText, leaseText, renewText)
-	finishScript  = newScript(baseText, leaseText, finishText)
-	requestScript = newScript(baseText, storeText, requestText)
-	readScript    = newScript(baseText, storeText, readText)
-	pruneScript   = newScript(baseText, storeText, pruneText)
-	bucketScript  = newScript(baseText, storeText, bucketText)
+	claimScript   = newScript(clockText, quickText, storeText, claimText, claimsText)
+	renewScript   = newScript(clockText, leaseText, renewText)
+	finishScript  = newScript(clockText, leaseText, finishText)
+	requestScript = newScript(clockText, baseText, storeText, requestText)
+	readScript    = newScript(clockText, baseText, storeText, readText)
+	pruneScript   = newScript(clockText, baseText, storeText, pruneText)
+	bucketScript  = newScript(clockText, baseText, storeText, bucketText)
 )
 
 func newScript(parts ...string) script {
@@ -122,7 +126,7 @@ func (d *driver) each(ctx context.Context, s script, keys [][]string, args []str
 
 // bucket is the keys of a bucket, where those of a job would stand.
 func bucket(i int) []string {
-	tag := "cronce:{" + strconv.Itoa(i) + "}"
+	tag := tagOf(i)
 	return []string{tag, tag, tag, tag + ":jobs"}
 }
 
@@ -136,29 +140,40 @@ func (d *driver) all() [][]string {
 }
 
 // How many of a job's keys a script needs: those of its lease alone, those of
-// a decision, those of one that may ask others to stop, or all.
+// a decision, or all.
 const (
-	leaseKeys   = 1
-	claimKeys   = 4
-	replaceKeys = 5
-	jobKeys     = 6
+	leaseKeys = 1
+	orderKeys = 2
+	jobKeys   = 6
+
+	requestKey, outputKey = 4, 5 // among all
 )
 
 // keys is the keys of a job, all on one server of a Cluster: what is between
 // the first braces alone decides which.
 func (d *driver) keys(job string, n int) []string {
-	tag := "cronce:{0}"
-	if d.buckets > 1 {
-		h := fnv.New32a()
-		h.Write([]byte(job))
-		tag = "cronce:{" + strconv.Itoa(int(h.Sum32()%uint32(d.buckets))) + "}"
+	tag := tagOf(d.bucketOf(job))
+	switch n {
+	case leaseKeys:
+		return []string{tag + ":job:" + job}
+	case orderKeys:
+		return []string{tag + ":job:" + job, tag + ":order:" + job}
 	}
-	keys := []string{tag + ":job:" + job}
-	if n > leaseKeys {
-		keys = append(keys, tag+":order:"+job, tag, tag+":jobs", tag+":requests:"+job, tag+":output:"+job)
-	}
-	return keys[:n]
+	return []string{tag + ":job:" + job, tag + ":order:" + job, tag, tag + ":jobs", tag + ":requests:" + job, tag + ":output:" + job}
 }
+
+// bucketOf is the number of a job's bucket.
+func (d *driver) bucketOf(job string) int {
+	if d.buckets == 1 {
+		return 0
+	}
+	h := fnv.New32a()
+	h.Write([]byte(job))
+	return int(h.Sum32() % uint32(d.buckets))
+}
+
+// tagOf is what the keys of a bucket begin with, and its own key.
+func tagOf(bucket int) string { return "cronce:{" + strconv.Itoa(bucket) + "}" }
 
 // names is the names of all jobs.
 func (d *driver) names(ctx context.Context) ([]string, error) {

@@ -70,35 +70,58 @@ local function records(ids, from, to)
 	return all
 end
 
--- forget drops those of the runs that do not live and were decided before that
--- time, and raises the watermark to the highest of their ticks. It returns the
--- ids of those it dropped.
+-- forget drops those of the runs, the oldest of the job, that do not live and were
+-- decided before that time, and raises the watermark to the highest of their ticks.
+-- It returns the ids of those it dropped.
 local function forget(ids, lives, before)
 	local pruned, dropped = tonumber(redis.call('HGET', JOB, 'pruned') or '0'), {}
 	for from = 1, #ids, 500 do
-		for i, r in ipairs(records(ids, from, math.min(from + 499, #ids))) do
-			local id = ids[from + i - 1]
+		local part, named = {}, {}
+		for i = from, math.min(from + 499, #ids) do part[#part + 1], named[#named + 1] = ids[i], 'r:' .. ids[i] end
+		local gone, ticks, of = {}, {}, {}
+		for i, r in ipairs(redis.call('HMGET', JOB, unpack(named))) do
+			local id = part[i]
 			if not lives[id] and (not r or tonumber(string.match(r, '"start":(%d+)')) < before) then
 				local tick = r and string.match(r, '"tick":(%d+)')
 				if tick then
-					local field = 't:' .. tick .. '/' .. string.match(r, '"attempt":(%d+)')
-					local left = {}
-					for other in string.gmatch(redis.call('HGET', JOB, field) or '', '%S+') do
-						if other ~= id then left[#left + 1] = other end
-					end
-					if #left == 0 then
-						redis.call('HDEL', JOB, field)
-					else
-						redis.call('HSET', JOB, field, table.concat(left, ' '))
-					end
+					ticks[#ticks + 1] = 't:' .. tick .. '/' .. string.match(r, '"attempt":(%d+)')
+					of[#of + 1] = id
 					pruned = math.max(pruned, tick * 1000000)
 				end
-				redis.call('HDEL', JOB, 'r:' .. id, 'e:' .. id)
-				redis.call('LREM', ORDER, 1, id)
+				gone[#gone + 1], gone[#gone + 2] = 'r:' .. id, 'e:' .. id
 				dropped[#dropped + 1] = id
 			end
 		end
+		local left = {} -- of a tick that several runs have
+		for i, decided in ipairs(#ticks > 0 and redis.call('HMGET', JOB, unpack(ticks)) or {}) do
+			local others = {}
+			for other in string.gmatch(left[ticks[i]] or decided or '', '%S+') do
+				if other ~= of[i] then others[#others + 1] = other end
+			end
+			left[ticks[i]] = table.concat(others, ' ')
+		end
+		for field, others in pairs(left) do
+			if others == '' then
+				gone[#gone + 1] = field
+			else
+				redis.call('HSET', JOB, field, others)
+			end
+		end
+		if #gone > 0 then redis.call('HDEL', JOB, unpack(gone)) end
+	end
+	if #dropped == #ids then
+		redis.call('LTRIM', ORDER, #ids, -1)
+	else
+		for _, id in ipairs(dropped) do redis.call('LREM', ORDER, 1, id) end
 	end
 	if pruned > 0 then redis.call('HSET', JOB, 'pruned', int(pruned)) end
 	return dropped
+end
+
+-- bound keeps a job's history, of that length, near what it is to be.
+local function bound(length, live, history)
+	if length < history + 64 then return end
+	local lives = {}
+	for _, l in ipairs(live) do lives[l.id] = true end
+	forget(redis.call('LRANGE', ORDER, 0, length - history - 1), lives, math.huge)
 end

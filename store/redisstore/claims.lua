@@ -1,0 +1,13 @@
+if left then
+	local seen, refused = sight(bucket, info)
+	if refused then return refused end
+	for _, k in ipairs(left) do
+		JOB, ORDER = KEYS[2 * k + 1], KEYS[2 * k + 2]
+		answers[k] = claim(A * k - 4, seen)
+	end
+end
+for _, i in ipairs(full or {}) do
+	JOB, ORDER = KEYS[i], KEYS[i + 1]
+	bound(redis.call('LLEN', ORDER), leases(redis.call('HGET', JOB, 'live')), tonumber(ARGV[3]))
+end
+return answers
