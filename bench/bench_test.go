@@ -27,6 +27,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if text, ok := os.LookupEnv(memberVariable); ok {
+		if err := runMember(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 

@@ -84,7 +84,7 @@ var lockers = []locker{
 		if err := s.Init(context.Background()); err != nil {
 			return nil, nil, err
 		}
-		first := time.Now().Truncate(time.Second).Add(-10000 * time.Hour)
+		first := time.Now().Truncate(time.Second).Add(-1000 * time.Hour)
 		jobs := cronce.NewRunID() // other ones than those of earlier measurements
 		return func(ctx context.Context, i, n int) error {
 			l, err := s.Claim(ctx, cronce.Claim{

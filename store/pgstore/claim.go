@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -25,6 +26,9 @@ const uniqueViolation = "23505"
 func (d *driver) Claim(ctx context.Context, c cronce.Claim) (cronce.Lease, error) {
 	if !runID.MatchString(c.RunID) {
 		return cronce.Lease{}, fmt.Errorf("job %q: run id %q is not a UUID in lower case", c.Job, c.RunID)
+	}
+	if l, err := d.claimAtOnce(ctx, c); !errors.Is(err, errNotAtOnce) {
+		return l, err
 	}
 	q := question{
 		"job": c.Job, "run": c.RunID, "slots": c.Slots, "attempt": c.Attempt,

@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/cronce/cronce"
@@ -40,6 +41,9 @@ func (d *driver) Finish(ctx context.Context, l cronce.Lease, r cronce.Result) er
 	if !runID.MatchString(l.Run.ID) {
 		return cronce.ErrLost
 	}
+	if err := d.finishAtOnce(ctx, l, r); !errors.Is(err, errNotAtOnce) {
+		return err
+	}
 	q := question{"job": l.Run.Job, "run": l.Run.ID, "outcome": r.Outcome}
 	if r.ExitCode != 0 {
 		q["exit"] = r.ExitCode
@@ -48,7 +52,7 @@ func (d *driver) Finish(ctx context.Context, l cronce.Lease, r cronce.Result) er
 		q["signal"] = clean(r.Signal)
 	}
 	if r.Message != "" {
-		q["message"] = strings.ToValidUTF8(clean(r.Message[:min(len(r.Message), maxMessage)]), "")
+		q["message"] = messageOf(r)
 	}
 	if r.OutputBytes != 0 {
 		q["output"] = r.OutputBytes
@@ -69,4 +73,8 @@ func (d *driver) Finish(ctx context.Context, l cronce.Lease, r cronce.Result) er
 		return cronce.ErrLost
 	}
 	return d.unknown("finish", a)
+}
+
+func messageOf(r cronce.Result) string {
+	return strings.ToValidUTF8(clean(r.Message[:min(len(r.Message), maxMessage)]), "")
 }

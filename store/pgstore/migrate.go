@@ -24,6 +24,15 @@ var migrations embed.FS
 // before it cannot live with raises it.
 const format = 1
 
+// lastMigration is the number of the last one that this program knows.
+var lastMigration = func() int {
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		panic(err)
+	}
+	return len(files)
+}()
+
 // Migrations returns the statements that make or bring up to date a store in
 // that schema ("": DefaultSchema), for who does not let programs do it: those
 // after the given migration, which the store has already; 0 is all. Run them

@@ -2,10 +2,10 @@
 // fleet: rows in a schema of their own, which psql can read; see
 // docs/stores/postgres.md.
 //
-// Each step is one call of a function in that schema, in a transaction that is
-// sent whole, in one round trip: a client that stops in the middle holds
-// nothing up. Nothing is kept in the session: no prepared statement, advisory
-// lock or setting, so that a pooler in transaction mode may stand between.
+// Each step is one statement, mostly the call of a function in that schema, in a
+// transaction that is sent whole, in one round trip: a client that stops in the
+// middle holds nothing up. Where a pooler stands between, nothing is kept in
+// the session: no prepared statement, advisory lock or setting.
 package pgstore
 
 import (
@@ -51,6 +51,8 @@ type driver struct {
 	schema string
 	pool   *pgxpool.Pool
 	begins atomic.Bool // steps need BEGIN and COMMIT of their own
+	// prepares: there may be connections that keep statements prepared.
+	prepares bool
 
 	// These are other than usual in tests only.
 	quarantine  time.Duration
@@ -77,7 +79,7 @@ func openDriver(ctx context.Context, o Options, tune func(*pgxpool.Config)) (*dr
 		return nil, &cronce.UnavailableError{Store: t.place, Err: err}
 	}
 	d := &driver{
-		place: t.place, schema: t.schema, pool: pool,
+		place: t.place, schema: t.schema, pool: pool, prepares: t.prepares,
 		quarantine: cronce.MaxTTL, pruneAtMost: 1000,
 	}
 	if err := d.prepare(ctx); err != nil {

@@ -19,6 +19,9 @@ type target struct {
 	config *pgxpool.Config
 	schema string
 	place  string
+	// prepares: common statements may be prepared under a name, where no pooler stands
+	// between.
+	prepares bool
 }
 
 // schemaName is what needs no quotes and is not the server's own.
@@ -64,8 +67,10 @@ func readURL(text string) (target, error) {
 	c.RuntimeParams["client_encoding"] = "UTF8"
 	c.RuntimeParams["timezone"] = "UTC"
 	if !query.Has("default_query_exec_mode") {
-		// Nothing is prepared under a name, which a pooler may not know.
+		// Nothing is prepared under a name, which a pooler may not know; but see quick.go.
 		c.DefaultQueryExecMode = pgx.QueryExecModeExec
+		t.prepares = true
+		t.config.AfterConnect = t.meet
 	}
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = 5 * time.Second

@@ -188,7 +188,8 @@ func (p *player) end() error {
 	p.lease = nil
 	result := cronce.Result{Outcome: cronce.Succeeded}
 	return p.do(step{"finish", l.Run.Job, l.Run.ID}, func(a *answer) error {
-		if p.DropReply != nil && p.rand.IntN(8) == 0 {
+		dropped := p.DropReply != nil && p.rand.IntN(8) == 0
+		if dropped {
 			p.DropReply(p.t, p.store)
 			if err := p.store.Finish(p.t.Context(), l, result); err == nil {
 				return errors.New("a reply was dropped and arrived")
@@ -197,6 +198,13 @@ func (p *player) end() error {
 		err := p.store.Finish(p.t.Context(), l, result)
 		if err != nil && !errors.Is(err, cronce.ErrLost) {
 			return err
+		}
+		if dropped && err != nil {
+			// It may have been finished, and pruned before it was finished again.
+			_, known, err := p.store.Run(p.t.Context(), l.Run.ID)
+			if a.unsure = !known; err != nil || a.unsure {
+				return err
+			}
 		}
 		a.ok = err == nil
 		p.finished[l.Run.ID] = a.ok

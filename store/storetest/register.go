@@ -21,10 +21,13 @@ type step struct {
 }
 
 type answer struct {
-	ok    bool      // it was given, renewed or finished; false: refused, lost
-	fence int64     // of a claim
-	at    time.Time // the store's time of a claim or renewal
-	ttl   time.Duration
+	ok bool // it was given, renewed or finished; false: refused, lost
+	// unsure: of a finish whose reply was lost and whose run was pruned before it was
+	// repeated: it may have been finished, and the lease is over in any case.
+	unsure bool
+	fence  int64     // of a claim
+	at     time.Time // the store's time of a claim or renewal
+	ttl    time.Duration
 	// from and to are the store's times before and after the operation.
 	from, to time.Time
 }
@@ -64,6 +67,12 @@ func (r register) after(s step, a answer) (bool, register) {
 		}
 		return !mine || r.revoked || over(a.to), r
 	case "finish":
+		if a.unsure {
+			if mine {
+				r = register{fence: r.fence}
+			}
+			return true, r
+		}
 		if a.ok {
 			return mine && a.from.UnixMicro() < r.expires+slack, register{fence: r.fence}
 		}
