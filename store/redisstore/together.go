@@ -9,24 +9,21 @@ import (
 )
 
 // together has the steps of one kind, on one bucket, that goroutines ask for while
-// others are under way sent as one script: half of what a script takes is the same
-// for one and for sixty. Who asks while few do waits for nobody.
+// another is under way sent as one script: half of what a script takes is the same
+// for one and for sixty. Who is alone waits for nobody.
 type together struct {
 	d      *driver
 	bucket int
 	send   func(ctx context.Context, bucket int, steps []*step) error
 
 	mu      sync.Mutex
-	flying  int
+	flying  bool
 	waiting []*step
 }
 
-// Scripts under way at once, beyond which steps gather, and how many one has at most: a
-// server answers nobody else meanwhile.
-const (
-	flights    = 2
-	passengers = 64
-)
+// passengers is how many steps a script has at most: the server answers nobody else
+// meanwhile.
+const passengers = 64
 
 // step is one goroutine's part of a script.
 type step struct {
@@ -40,8 +37,8 @@ type step struct {
 // never is.
 func (t *together) do(ctx context.Context, s *step) error {
 	t.mu.Lock()
-	if t.flying < flights {
-		t.flying++
+	if !t.flying {
+		t.flying = true
 		t.mu.Unlock()
 		defer t.next()
 		return t.send(ctx, t.bucket, []*step{s})
@@ -64,7 +61,7 @@ func (t *together) next() {
 	defer t.mu.Unlock()
 	n := min(len(t.waiting), passengers)
 	if n == 0 {
-		t.flying--
+		t.flying = false
 		return
 	}
 	steps := t.waiting[:n:n]
