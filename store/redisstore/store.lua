@@ -70,6 +70,12 @@ local function records(ids, from, to)
 	return all
 end
 
+-- number reads one out of a record. A pattern alone would be tried at each byte.
+local function number(r, name)
+	local _, to = string.find(r, name, 1, true)
+	return to and string.match(r, '^%d+', to + 1)
+end
+
 -- forget drops those of the runs, the oldest of the job, that do not live and were
 -- decided before that time, and raises the watermark to the highest of their ticks.
 -- It returns the ids of those it dropped.
@@ -81,10 +87,10 @@ local function forget(ids, lives, before)
 		local gone, ticks, of = {}, {}, {}
 		for i, r in ipairs(redis.call('HMGET', JOB, unpack(named))) do
 			local id = part[i]
-			if not lives[id] and (not r or tonumber(string.match(r, '"start":(%d+)')) < before) then
-				local tick = r and string.match(r, '"tick":(%d+)')
+			if not lives[id] and (not r or before == math.huge or tonumber(number(r, '"start":')) < before) then
+				local tick = r and number(r, '"tick":')
 				if tick then
-					ticks[#ticks + 1] = 't:' .. tick .. '/' .. string.match(r, '"attempt":(%d+)')
+					ticks[#ticks + 1] = 't:' .. tick .. '/' .. number(r, '"attempt":')
 					of[#of + 1] = id
 					pruned = math.max(pruned, tick * 1000000)
 				end
