@@ -45,10 +45,10 @@ end
 	}}},
 	{"redis", ownClock, []testenv.Patch{
 		{File: "store/redisstore/script.go", Old: "d.offset.Load()", New: "time.Now().UnixMicro()"},
-		{File: "store/redisstore/base.lua", Old: "now = now + ARGV[1]", New: "now = ARGV[1] + 0"},
+		{File: "store/redisstore/clock.lua", Old: "now = now + ARGV[1]", New: "now = ARGV[1] + 0"},
 	}},
 	{"redis", again, []testenv.Patch{
-		{File: "store/redisstore/run.lua", Old: "and not taken", New: ""},
+		{File: "store/redisstore/quick.lua", Old: "if taken then", New: "if false then"},
 		{File: "store/redisstore/claim.lua", Old: "if n >= slots then", New: "if false then"},
 	}},
 	{"postgres", unmended, nil},
@@ -64,6 +64,7 @@ end
 		{File: "store/pgstore/pgstore.go", Old: "import (\n", New: "import (\n\t\"fmt\"\n\t\"syscall\"\n"},
 	}},
 	{"postgres", again, []testenv.Patch{
+		{File: "store/pgstore/quick.go", Old: "if pid != c.PgConn().PID() {", New: "if true {"}, // the functions alone
 		{File: "store/pgstore/migrations/003_claim.sql", Old: "IF r.slot >= (c->'slots')::integer THEN", New: "IF false THEN"},
 	}},
 	{"mariadb", unmended, nil},

@@ -15,7 +15,7 @@ import (
 
 // What most claims and ends meet is decided by one statement each, which a
 // connection that nobody shares keeps prepared: the functions of the schema take
-// the server longer, see decision 092. Whatever else there is they leave alone, for the
+// the server longer, see decision 105. Whatever else there is they leave alone, for the
 // functions to decide. They hold for the migration that this program knows; after a
 // later one all is left to its functions, so that a fleet goes by one set of rules.
 
