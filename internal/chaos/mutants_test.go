@@ -37,8 +37,8 @@ var flawed = []mutant{
 		File: "store/redisstore/renew.lua",
 		Old:  "if not flags then return {'lost'} end\n",
 		New: `if not flags then
-	from, to = string.find(live, '\n%S+ ')
-	if not from then return {'lost'} end
+	_, to = string.find(live, '\n%S+ ')
+	if not to then return {'lost'} end
 	flags = string.sub(live, to + 27, to + 29)
 end
 `,
