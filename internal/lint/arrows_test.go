@@ -52,6 +52,12 @@ var external = map[string][]string{
 	"store/pgstore":    {"github.com/jackc/pgx/v5"},
 }
 
+// drivers are the modules that a package's tests may import besides: rows knows
+// database/sql, and no driver.
+var drivers = map[string][]string{
+	"rows": {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "modernc.org/sqlite"},
+}
+
 // forTests are the modules that tests may import as well.
 var forTests = []string{
 	"github.com/anishathalye/porcupine",
@@ -99,7 +105,7 @@ func TestArrowsRunDown(t *testing.T) {
 // may reach up (the root's tests use a real store), but not to programs.
 func TestTestsImportFew(t *testing.T) {
 	for _, p := range packages(t) {
-		may := slices.Concat(forTests, external[p.path])
+		may := slices.Concat(forTests, external[p.path], drivers[p.path])
 		if p.path == "bench" {
 			may = forBench
 		}
@@ -149,7 +155,7 @@ func TestOnlyTheFullProgramKnowsAllStores(t *testing.T) {
 // TestFullProgramHasNoTestCode defends against a test helper in production.
 func TestFullProgramHasNoTestCode(t *testing.T) {
 	for _, name := range dependencies(t, "./cmd/cronced") {
-		if name == "testing" || within(forTests, name) || strings.HasSuffix(name, "/storetest") {
+		if name == "testing" || within(forTests, name) || within([]string{"modernc.org/sqlite"}, name) || strings.HasSuffix(name, "/storetest") {
 			t.Errorf("cronced links %s", name)
 		}
 	}

@@ -1,0 +1,120 @@
+package rows
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// Drainer works off one table. Any number of them, in any number of processes, may work off the same one.
+type Drainer struct {
+	db      *sql.DB
+	table   Table // complete
+	options Options
+	engine  engine
+
+	looks  looks // of the table
+	side   looks // of its side table
+	fences looks // of cronce_fences
+}
+
+// Open looks at the table and refuses, with a *[TableError], what would lose rows or work them off twice: no such table or
+// column, a view, a key that is not unique, columns that do not fit what they are to hold, states that the
+// state column would change. It writes nothing. What is merely slow is said by Preflight.
+//
+// The pool must allow three connections more than the handlers use, on SQLite one.
+func Open(ctx context.Context, db *sql.DB, t Table, o Options) (*Drainer, error) {
+	d, err := prepare(ctx, db, t, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// prepare is Open without its refusals by what the database has: the migration may be still to come.
+func prepare(ctx context.Context, db *sql.DB, t Table, o Options) (*Drainer, error) {
+	if err := errors.Join(t.Check(), o.check()); err != nil {
+		return nil, err
+	}
+	t = t.complete()
+	d := &Drainer{db: db, table: t, options: o.complete(t)}
+	var err error
+	if d.engine, err = detect(ctx, db); err != nil {
+		return nil, &UnavailableError{Table: t.Name, Err: err}
+	}
+	for name, l := range map[string]*looks{t.Name: &d.looks, t.Side: &d.side, fencesTable: &d.fences} {
+		if name == "" {
+			continue
+		}
+		if *l, err = d.engine.look(ctx, db, name); err != nil {
+			return nil, d.unavailable(err)
+		}
+	}
+	return d, nil
+}
+
+// Result is what one Drain did.
+type Result struct {
+	Sent, Failed, Dead, Unknown int64 // rows by what this Drain made of them
+	Retry                       int64 // failed attempts after which the row is pending again
+	Returned                    int64 // claimed, not started, given back
+	Lost                        int64 // rows whose claim had ended when their result was to be recorded: others may have them
+	Reclaimed                   int64 // rows of dead workers that had not started, or are tried again: pending
+	Doubtful                    int64 // rows of dead workers that had started: unknown
+	Crashed                     int64 // rows of dead workers whose crashes are used up: dead
+	Blocked                     int64 // claims that got nothing while rows were pending
+	Left                        Counts
+}
+
+// Counts are the rows of a table by state.
+type Counts struct {
+	Pending                     int64 // due now
+	Later                       int64 // pending, not to be tried yet
+	Sending                     int64 // claimed, by whomever
+	Overdue                     int64 // of these: their claim has ended and nobody took it back yet
+	Sent, Failed, Dead, Unknown int64
+}
+
+// Migration is the SQL that adds what the description names and the database does not have: columns, the index on (state,
+// order), the side table, and the table cronce_fences where Options.Fence is used. Empty: nothing is missing. It is
+// for a person to read and to run; nothing is changed here.
+func Migration(ctx context.Context, db *sql.DB, t Table, o Options) (string, error) {
+	d, err := prepare(ctx, db, t, o)
+	if err != nil {
+		return "", err
+	}
+	return d.migration(), nil
+}
+
+func (d *Drainer) unavailable(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	var mine *TableError
+	if errors.As(err, &mine) {
+		return err
+	}
+	return &UnavailableError{Table: d.table.Name, Err: err}
+}
+
+func (d *Drainer) refuse(cure, format string, a ...any) error {
+	return &TableError{Table: d.table.Name, What: fmt.Sprintf(format, a...), Cure: cure}
+}
+
+// Drain works off what is due, and returns when nothing is. Rows that are to be tried again later, and those that others
+// have claimed, are in Result.Left. The end of ctx is a graceful stop: nothing is claimed or
+// started any more, what was not started is pending again at once, and handlers get Options.Grace to end.
+//
+// Errors: the context's; *[StaleError]; *[BlockedError]; *[UnavailableError].
+func (d *Drainer) Drain(ctx context.Context, handle Handler) (Result, error) {
+	return Result{}, errors.New("not yet")
+}
+
+// Count counts the rows by state, without a lock.
+func (d *Drainer) Count(ctx context.Context) (Counts, error) {
+	return Counts{}, errors.New("not yet")
+}

@@ -1,0 +1,138 @@
+package rows
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// mysql is MariaDB from 10.6 on, and MySQL from 8.0.1.
+type mysql struct{ version string }
+
+func (e *mysql) name() string {
+	if strings.Contains(e.version, "MariaDB") {
+		return "MariaDB " + e.version
+	}
+	return "MySQL " + e.version
+}
+
+func (e *mysql) quote(name string) string {
+	return "`" + strings.ReplaceAll(name, ".", "`.`") + "`"
+}
+
+func (e *mysql) placeholder(int) string { return "?" }
+
+// now is UTC: connections are set so.
+func (e *mysql) now(column) string { return "NOW(6)" }
+
+func (e *mysql) after(_ column, seconds string) string {
+	return "NOW(6) + INTERVAL " + seconds + " SECOND"
+}
+
+func (e *mysql) look(ctx context.Context, db *sql.DB, table string) (l looks, err error) {
+	schema, name, found := strings.Cut(table, ".")
+	if !found {
+		schema, name = "", table
+	}
+	const where = " WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?"
+	var what string
+	err = db.QueryRowContext(ctx, "SELECT TABLE_TYPE, COALESCE(ENGINE, '') FROM information_schema.TABLES"+where, schema, name).Scan(&what, &l.storage)
+	if err == sql.ErrNoRows {
+		return looks{}, nil
+	} else if err != nil {
+		return l, err
+	}
+	if what != "BASE TABLE" {
+		l.what = "a " + strings.ToLower(what)
+	}
+	err = each(ctx, db, func(scan func(...any) error) error {
+		var c column
+		var kind, nullable string
+		if err := scan(&c.name, &kind, &c.declared, &nullable, &c.length); err != nil {
+			return err
+		}
+		c.nullable = nullable == "YES"
+		switch kind {
+		case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
+			c.kind = texts
+		case "tinyint", "smallint", "mediumint", "int", "bigint":
+			c.kind = integers
+			c.length = map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}[kind]
+		case "timestamp":
+			c.kind = instants
+		case "datetime":
+			c.kind = times
+		case "uuid":
+			c.kind = uuids
+		case "enum":
+			c.kind = enums
+			c.values = enumValues(c.declared)
+		}
+		l.columns = append(l.columns, c)
+		return nil
+	}, "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, COALESCE(CHARACTER_MAXIMUM_LENGTH, 0) FROM information_schema.COLUMNS"+where+
+		" ORDER BY ORDINAL_POSITION", schema, name)
+	if err != nil {
+		return l, err
+	}
+	var last string
+	var unique, whole bool
+	var columns []string
+	end := func() {
+		if columns != nil && whole {
+			l.indexes = append(l.indexes, columns)
+			if unique {
+				l.unique = append(l.unique, columns)
+			}
+		}
+		columns, whole = nil, true
+	}
+	err = each(ctx, db, func(scan func(...any) error) error {
+		var index, column string
+		var repeats, prefix bool
+		if err := scan(&index, &repeats, &column, &prefix); err != nil {
+			return err
+		}
+		if index != last {
+			end()
+			last, unique = index, !repeats
+		}
+		columns = append(columns, column)
+		c, _ := l.column(column)
+		unique = unique && !c.nullable
+		whole = whole && !prefix
+		return nil
+	}, "SELECT INDEX_NAME, NON_UNIQUE, COALESCE(COLUMN_NAME, ''), SUB_PART IS NOT NULL FROM information_schema.STATISTICS"+where+
+		" ORDER BY INDEX_NAME, SEQ_IN_INDEX", schema, name)
+	end()
+	return l, err
+}
+
+// enumValues reads enum('a','it”s').
+func enumValues(declared string) (all []string) {
+	text := strings.TrimSuffix(strings.TrimPrefix(declared, "enum("), ")")
+	for part := range strings.SplitSeq(text, "','") {
+		all = append(all, strings.ReplaceAll(strings.Trim(part, "'"), "''", "'"))
+	}
+	return all
+}
+
+func (e *mysql) declare(k kind) string {
+	switch k {
+	case texts:
+		return "VARCHAR(500) NULL"
+	case uuids:
+		return "CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL"
+	case instants:
+		return "DATETIME(6) NULL"
+	default:
+		return "BIGINT NULL"
+	}
+}
+
+func (e *mysql) index(name, table string, columns ...string) string {
+	return fmt.Sprintf("CREATE INDEX %s ON %s (%s);", e.quote(name), e.quote(table), quoted(e, columns))
+}
+
+func (e *mysql) again(err error) bool { return false }
