@@ -62,10 +62,11 @@ type Result struct {
 	Sent, Failed, Dead, Unknown int64 // rows by what this Drain made of them
 	Retry                       int64 // failed attempts after which the row is pending again
 	Returned                    int64 // claimed, not started, given back
-	Lost                        int64 // rows whose claim had ended when their result was to be recorded: others may have them
+	Lost                        int64 // rows whose claim had ended before their start or result was on record: others may have them
 	Reclaimed                   int64 // rows of dead workers that had not started, or are tried again: pending
 	Doubtful                    int64 // rows of dead workers that had started: unknown
 	Crashed                     int64 // rows of dead workers whose crashes are used up: dead
+	Unrecorded                  int64 // results that could not be recorded: once their lease has ended these rows are in doubt
 	Blocked                     int64 // claims that got nothing while rows were pending
 	Left                        Counts
 }
@@ -77,6 +78,7 @@ type Counts struct {
 	Sending                     int64 // claimed, by whomever
 	Overdue                     int64 // of these: their claim has ended and nobody took it back yet
 	Sent, Failed, Dead, Unknown int64
+	Other                       int64 // neither of these, as NULL: they are never claimed
 }
 
 // Migration is the SQL that adds what the description names and the database does not have: columns, the index on (state,
@@ -103,18 +105,4 @@ func (d *Drainer) unavailable(err error) error {
 
 func (d *Drainer) refuse(cure, format string, a ...any) error {
 	return &TableError{Table: d.table.Name, What: fmt.Sprintf(format, a...), Cure: cure}
-}
-
-// Drain works off what is due, and returns when nothing is. Rows that are to be tried again later, and those that others
-// have claimed, are in Result.Left. The end of ctx is a graceful stop: nothing is claimed or
-// started any more, what was not started is pending again at once, and handlers get Options.Grace to end.
-//
-// Errors: the context's; *[StaleError]; *[BlockedError]; *[UnavailableError].
-func (d *Drainer) Drain(ctx context.Context, handle Handler) (Result, error) {
-	return Result{}, errors.New("not yet")
-}
-
-// Count counts the rows by state, without a lock.
-func (d *Drainer) Count(ctx context.Context) (Counts, error) {
-	return Counts{}, errors.New("not yet")
 }

@@ -23,9 +23,23 @@ type engine interface {
 	// index is the statement that makes an index.
 	index(name, table string, columns ...string) string
 
-	// again reports whether the database has taken back all of the transaction, so that
+	// session is what a connection begins with; empty: nothing, and it is given back to the pool after each use.
+	session() string
+	// begin starts a transaction, at READ COMMITTED where there is a choice.
+	begin() string
+	// lock is what a SELECT of t ends with to lock its rows and to pass over those that others have.
+	lock() string
+	// share is the same to read a row that must not change before the transaction ends.
+	share() string
+	// ignore ends an INSERT so that rows that are there stay as they are; column is any one of them.
+	ignore(column string) string
+	// claims is the one statement that claims and returns rows, where the engine has one; else nil.
+	claims(d *Drainer, c *claim) *statement
+	// again reports whether the database has taken back the transaction for the sake of another one, so that
 	// it can be made anew.
 	again(err error) bool
+	// refused reports whether the statement itself is what the database does not take: it will not take it later.
+	refused(err error) bool
 }
 
 // detect asks the database what it is.

@@ -20,6 +20,7 @@ type database struct {
 	t      testing.TB
 	engine string
 	url    string
+	source string // as the driver wants it
 }
 
 // engines runs a test on each engine.
@@ -57,7 +58,7 @@ func open(t testing.TB, driver, address string) *database {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	return &database{DB: db, t: t, engine: driver, url: address}
+	return &database{DB: db, t: t, engine: driver, url: address, source: source}
 }
 
 // run runs statements, parted by semicolons at the ends of lines.

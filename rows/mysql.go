@@ -3,7 +3,10 @@ package rows
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -135,4 +138,54 @@ func (e *mysql) index(name, table string, columns ...string) string {
 	return fmt.Sprintf("CREATE INDEX %s ON %s (%s);", e.quote(name), e.quote(table), quoted(e, columns))
 }
 
-func (e *mysql) again(err error) bool { return false }
+// session is what claims need, whatever the server or the pool is set to: states are never cut to
+// what fits, times are UTC, and nothing waits for a lock for long.
+func (e *mysql) session() string {
+	return "SET SESSION " + e.isolation() + " = 'READ-COMMITTED', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00'," +
+		" autocommit = 1, completion_type = 'NO_CHAIN', sql_select_limit = 18446744073709551615, sql_safe_updates = 0, innodb_lock_wait_timeout = 5"
+}
+
+// isolation is the variable's name: MariaDB has MySQL's only since 11.1.
+func (e *mysql) isolation() string {
+	if strings.Contains(e.version, "MariaDB") {
+		return "tx_isolation"
+	}
+	return "transaction_isolation"
+}
+
+func (e *mysql) begin() string { return "START TRANSACTION" }
+
+func (e *mysql) lock() string { return " FOR UPDATE SKIP LOCKED" }
+
+func (e *mysql) share() string { return " LOCK IN SHARE MODE" }
+
+func (e *mysql) ignore(column string) string {
+	return " ON DUPLICATE KEY UPDATE " + column + " = " + column
+}
+
+// claims is nil: MariaDB has no UPDATE that returns rows.
+func (e *mysql) claims(*Drainer, *claim) *statement { return nil }
+
+// mysqlNumber is the server's error number, which the driver has in front of its text alone.
+var mysqlNumber = regexp.MustCompile(`^Error (\d+)[ :]`)
+
+func (e *mysql) number(err error) int {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if m := mysqlNumber.FindStringSubmatch(err.Error()); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			return n
+		}
+	}
+	return 0
+}
+
+// again is a deadlock, also Galera's at COMMIT, or a lock that was waited for too long.
+func (e *mysql) again(err error) bool { n := e.number(err); return n == 1213 || n == 1205 }
+
+func (e *mysql) refused(err error) bool {
+	switch e.number(err) {
+	case 0, 1021, 1026, 1030, 1037, 1040, 1041, 1047, 1053, 1114, 1152, 1158, 1159, 1160, 1161, 1180, 1203, 1205, 1213, 1226, 1290, 1317, 1792, 1836, 1927, 3024:
+		return false // the disk is full, the server is busy, going or read-only: it may pass
+	}
+	return true
+}

@@ -112,4 +112,51 @@ func (e *postgres) index(name, table string, columns ...string) string {
 	return fmt.Sprintf("CREATE INDEX %s ON %s (%s);", e.quote(name), e.quote(table), quoted(e, columns))
 }
 
-func (e *postgres) again(err error) bool { return false }
+func (e *postgres) session() string { return "" }
+
+func (e *postgres) begin() string { return "BEGIN ISOLATION LEVEL READ COMMITTED" }
+
+func (e *postgres) lock() string { return " FOR NO KEY UPDATE OF t SKIP LOCKED" }
+
+func (e *postgres) share() string { return " FOR SHARE" }
+
+func (e *postgres) ignore(string) string { return " ON CONFLICT DO NOTHING" }
+
+// claims materializes what it locks: as a subquery (IN (SELECT … LIMIT …)) the planner may run it once more
+// for each row, and claim more than the limit.
+func (e *postgres) claims(d *Drainer, c *claim) *statement {
+	s := d.statement().add("WITH c AS MATERIALIZED (")
+	d.candidates(s, c.limit, c.from)
+	s.add(e.lock(), ") UPDATE ").name(d.table.Name).add(" u SET ")
+	c.marks(s)
+	s.add(" FROM c WHERE ")
+	for i, k := range d.table.Key {
+		if i > 0 {
+			s.add(" AND ")
+		}
+		s.add("u.").name(k).add(" = c.", selectedName(i))
+	}
+	s.add(" AND u.").is(d.table.State, d.kept(pending)).add(" RETURNING ")
+	return d.selects(s, "u", "u")
+}
+
+// again: serialization failure, deadlock, a lock that was waited for too long.
+func (e *postgres) again(err error) bool {
+	switch sqlState(err) {
+	case "40001", "40P01", "55P03":
+		return true
+	}
+	return false
+}
+
+func (e *postgres) refused(err error) bool {
+	state := sqlState(err)
+	if len(state) != 5 {
+		return false
+	}
+	switch state[:2] {
+	case "08", "25", "53", "57", "58", "XX", "40", "55": // no connection, read-only, disk or memory full, shutting down
+		return false
+	}
+	return true
+}

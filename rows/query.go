@@ -15,6 +15,10 @@ type querier interface {
 // each calls read for every row of a query.
 func each(ctx context.Context, q querier, read func(scan func(...any) error) error, query string, args ...any) error {
 	found, err := q.QueryContext(ctx, query, args...)
+	return eachOf(found, err, read)
+}
+
+func eachOf(found *sql.Rows, err error, read func(scan func(...any) error) error) error {
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package rows
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -140,4 +141,66 @@ func (e *sqlite) index(name, table string, columns ...string) string {
 	return fmt.Sprintf("CREATE INDEX %s ON %s (%s);", e.quote(schema+"."+name), e.quote(table), quoted(e, columns))
 }
 
-func (e *sqlite) again(err error) bool { return false }
+func (e *sqlite) session() string { return "" }
+
+// begin takes the write lock at once: a transaction that reads first cannot get it once another has written.
+func (e *sqlite) begin() string { return "BEGIN IMMEDIATE" }
+
+func (e *sqlite) lock() string { return "" }
+
+func (e *sqlite) share() string { return "" }
+
+func (e *sqlite) ignore(string) string { return " ON CONFLICT DO NOTHING" }
+
+func (e *sqlite) claims(d *Drainer, c *claim) *statement {
+	s := d.statement().add("UPDATE ").name(d.table.Name).add(" AS u SET ")
+	c.marks(s)
+	s.add(" WHERE (", quoted(e, d.table.Key), ") IN (SELECT ")
+	for i := range d.table.Key {
+		if i > 0 {
+			s.add(", ")
+		}
+		s.add("c.", selectedName(i))
+	}
+	s.add(" FROM (")
+	d.candidates(s, c.limit, c.from)
+	s.add(") c) AND ").is(d.table.State, d.kept(pending)).add(" RETURNING ")
+	return d.selects(s, "", "")
+}
+
+// The codes of SQLite that mean something to us; the upper bits are details.
+const (
+	sqliteError      = 1
+	sqliteBusy       = 5
+	sqliteLocked     = 6
+	sqliteConstraint = 19
+	sqliteMismatch   = 20
+)
+
+// code is the one that modernc.org/sqlite has as a method.
+func (e *sqlite) code(err error) int {
+	var coded interface{ Code() int }
+	if errors.As(err, &coded) {
+		return coded.Code() & 0xff
+	}
+	return 0
+}
+
+// again is a database that another connection writes to.
+func (e *sqlite) again(err error) bool {
+	switch e.code(err) {
+	case sqliteBusy, sqliteLocked:
+		return true
+	case 0: // other drivers
+		return err != nil && (strings.Contains(err.Error(), "database is locked") || strings.Contains(err.Error(), "database table is locked"))
+	}
+	return false
+}
+
+func (e *sqlite) refused(err error) bool {
+	switch e.code(err) {
+	case sqliteError, sqliteConstraint, sqliteMismatch:
+		return true
+	}
+	return false
+}

@@ -3,6 +3,7 @@ package rows
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // statement is SQL in the making, with its arguments.
@@ -25,22 +26,59 @@ func (s *statement) add(parts ...string) *statement {
 // arg appends the placeholder of a value.
 func (s *statement) arg(value any) *statement {
 	s.args = append(s.args, value)
-	s.text.WriteString(s.d.engine.placeholder(len(s.args)))
-	return s
+	return s.add(s.d.engine.placeholder(len(s.args)))
 }
 
 // name appends a quoted name.
 func (s *statement) name(name string) *statement { return s.add(s.d.engine.quote(name)) }
 
-// state appends the placeholder of a state, as the table's column keeps it.
-func (s *statement) state(value string) *statement {
-	c, _ := s.d.looks.column(s.d.table.State)
-	switch c.kind {
-	case integers:
-		n, _ := strconv.ParseInt(value, 10, 64) // checkState has seen it
-		return s.arg(n)
-	case booleans:
-		return s.arg(value == "true")
+// is appends COLUMN = VALUE.
+func (s *statement) is(name string, value any) *statement { return s.name(name).add(" = ").arg(value) }
+
+// now appends the database's time.
+func (s *statement) now(name string) *statement { return s.add(s.d.engine.now(s.d.fact(name))) }
+
+// after appends the database's time and so much.
+func (s *statement) after(name string, d time.Duration) *statement {
+	return s.add(s.d.engine.after(s.d.fact(name), strconv.FormatFloat(d.Seconds(), 'f', 3, 64)))
+}
+
+// keyed appends that a row is one of those with these keys. Lists are filled up to few lengths with
+// the last key, so that there are few different statements. of is what stands before each column.
+func (s *statement) keyed(of string, keys [][]any) *statement {
+	columns := s.d.table.Key
+	tuple := func(of func(i int)) {
+		if len(columns) > 1 {
+			s.add("(")
+			defer s.add(")")
+		}
+		for i := range columns {
+			if i > 0 {
+				s.add(", ")
+			}
+			of(i)
+		}
 	}
-	return s.arg(value)
+	tuple(func(i int) { s.add(of).name(columns[i]) })
+	s.add(" IN (")
+	for n := range filled(len(keys)) {
+		if n > 0 {
+			s.add(", ")
+		}
+		key := keys[min(n, len(keys)-1)]
+		tuple(func(i int) { s.arg(key[i]) })
+	}
+	return s.add(")")
+}
+
+// filled is the length of a list of n.
+func filled(n int) int {
+	full := 1
+	for full < n {
+		full *= 2
+	}
+	if full > 256 {
+		return (n + 255) / 256 * 256
+	}
+	return full
 }

@@ -41,9 +41,9 @@ type Table struct {
 }
 
 // States are the values of the state column. They are given as text also where the
-// column is a number. Empty ones are the words themselves ("pending" and so on); with a
-// side table only Pending and Sent are written if they are not given, and what else
-// becomes of a row is in the side table alone.
+// column is a number. Empty ones are the words themselves ("pending" and so on). With a
+// side table Sending is never written, and of the others only Pending and Sent have a default: what is empty
+// is in the side table alone, and the row stays pending in its own.
 type States struct {
 	Pending string // waits
 	Sending string // is claimed
@@ -148,6 +148,9 @@ func (t Table) Check() error {
 	}
 	if t.State != "" {
 		all = append(all, t.checkStates()...)
+		if t.Side != "" && t.States.Sending != "" {
+			wrong("sending: with a side table what is claimed is there, and the table's own state does not say it")
+		}
 	} else {
 		for i, v := range t.States.list() {
 			if *v != "" {
