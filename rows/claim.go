@@ -156,7 +156,7 @@ func (c *claim) under(of []*item) *statement {
 // settle reads back by token what a claim has got whose reply was lost. What comes to light later
 // still has a lease, and nobody who started it.
 func (c *claim) settle(ctx context.Context, l *lane) (found []*item, err error) {
-	ctx, cancel := context.WithTimeout(ctx, min(c.d.options.Lease/4, 10*time.Second))
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
 		err = l.single(ctx, func() (err error) {

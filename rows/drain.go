@@ -182,7 +182,7 @@ func (w *drain) caught(c catch) bool {
 			w.halt(c.err)
 			return false
 		}
-		if !w.search.again(w.options.Lease) {
+		if !w.search.again(w.patience()) {
 			w.halt(w.unavailable(c.err))
 			return false
 		}
@@ -267,8 +267,12 @@ func (w *drain) kept(r renewal) {
 
 // statementTime bounds how long a transaction is waited for.
 func (w *drain) statementTime() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(w.base, min(max(w.options.Lease/4, 2*time.Second), 30*time.Second))
+	return context.WithTimeout(w.base, min(max(w.options.Lease/4, 5*time.Second), 30*time.Second))
 }
+
+// patience is for how long a database that does not answer is asked again: until leases have ended, and on a
+// machine that is busy for a while longer.
+func (d *Drainer) patience() time.Duration { return max(d.options.Lease, 30*time.Second) }
 
 // count says what is left. That it could not be counted changes nothing of what was done.
 func (w *drain) count() {

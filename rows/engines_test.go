@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
@@ -33,16 +32,16 @@ func engines(t *testing.T, test func(t *testing.T, db *database)) {
 	}
 }
 
-func mariadb(t testing.TB) *database { return open(t, "mysql", testenv.MariaDB(t)) }
+func mariadb(t testing.TB) *database { return connect(t, "mysql", testenv.MariaDB(t)) }
 
-func postgres(t testing.TB) *database { return open(t, "pgx", testenv.Postgres(t)) }
+func postgres(t testing.TB) *database { return connect(t, "pgx", testenv.Postgres(t)) }
 
 func sqlite(t testing.TB) *database {
-	return open(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "rows.db")+"?_pragma=journal_mode(WAL)")
+	return connect(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "rows.db")+"?_pragma=journal_mode(WAL)")
 }
 
-// open opens what a URL of testenv, or SQLite's own, names.
-func open(t testing.TB, driver, address string) *database {
+// connect opens what a URL of testenv, or SQLite's own, names.
+func connect(t testing.TB, driver, address string) *database {
 	t.Helper()
 	source := address
 	if driver == "mysql" {
@@ -72,4 +71,14 @@ func (db *database) run(statements string) {
 			db.t.Fatalf("%s: %v", s, err)
 		}
 	}
+}
+
+// text is the one value of a query.
+func (db *database) text(query string) string {
+	db.t.Helper()
+	var v sql.NullString
+	if err := db.QueryRow(query).Scan(&v); err != nil {
+		db.t.Fatalf("%s: %v", query, err)
+	}
+	return v.String
 }

@@ -25,6 +25,7 @@ type column struct {
 	nullable bool
 	values   []string // of an enumeration
 	length   int      // characters of a text, 0: no limit; bits of an integer
+	narrow   bool     // a text that cannot have all of Unicode
 }
 
 // kind is what a type can hold, as far as it matters here.

@@ -52,7 +52,7 @@ func (e *mysql) look(ctx context.Context, db *sql.DB, table string) (l looks, er
 	err = each(ctx, db, func(scan func(...any) error) error {
 		var c column
 		var kind, nullable string
-		if err := scan(&c.name, &kind, &c.declared, &nullable, &c.length); err != nil {
+		if err := scan(&c.name, &kind, &c.declared, &nullable, &c.length, &c.narrow); err != nil {
 			return err
 		}
 		c.nullable = nullable == "YES"
@@ -74,7 +74,7 @@ func (e *mysql) look(ctx context.Context, db *sql.DB, table string) (l looks, er
 		}
 		l.columns = append(l.columns, c)
 		return nil
-	}, "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, COALESCE(CHARACTER_MAXIMUM_LENGTH, 0) FROM information_schema.COLUMNS"+where+
+	}, "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), COALESCE(CHARACTER_SET_NAME, 'utf8mb4') <> 'utf8mb4' FROM information_schema.COLUMNS"+where+
 		" ORDER BY ORDINAL_POSITION", schema, name)
 	if err != nil {
 		return l, err
@@ -124,7 +124,7 @@ func enumValues(declared string) (all []string) {
 func (e *mysql) declare(k kind) string {
 	switch k {
 	case texts:
-		return "VARCHAR(500) NULL"
+		return "VARCHAR(500) CHARACTER SET utf8mb4 NULL"
 	case uuids:
 		return "CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL"
 	case instants:

@@ -46,7 +46,7 @@ func (e *postgres) look(ctx context.Context, db *sql.DB, table string) (l looks,
 	err = each(ctx, db, func(scan func(...any) error) error {
 		var c column
 		var base, class, values string
-		if err := scan(&c.name, &c.declared, &base, &class, &c.nullable, &c.length, &values); err != nil {
+		if err := scan(&c.name, &c.declared, &base, &class, &c.nullable, &c.length, &values, &c.narrow); err != nil {
 			return err
 		}
 		switch {
@@ -70,7 +70,8 @@ func (e *postgres) look(ctx context.Context, db *sql.DB, table string) (l looks,
 	}, `SELECT a.attname, format_type(a.atttypid, a.atttypmod), t.typname, t.typtype::text, NOT a.attnotnull,
 	CASE WHEN t.typname IN ('varchar', 'bpchar') AND a.atttypmod > 4 THEN a.atttypmod - 4
 		WHEN t.typname IN ('int2', 'int4', 'int8') THEN a.attlen * 8 ELSE 0 END,
-	COALESCE((SELECT string_agg(enumlabel, chr(31) ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = t.oid), '')
+	COALESCE((SELECT string_agg(enumlabel, chr(31) ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = t.oid), ''),
+	current_setting('server_encoding') <> 'UTF8'
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = $1::bigint AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`, id.Int64)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -208,8 +209,17 @@ func (d *Drainer) errorText(err error) any {
 	}
 	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", " ")
 	most := 500
-	if c := d.fact(d.table.Columns.LastError); c.length > 0 {
+	c := d.fact(d.table.Columns.LastError)
+	if c.length > 0 {
 		most = min(most, c.length)
+	}
+	if c.narrow { // what the column cannot hold must not keep the result from being recorded
+		text = strings.Map(func(r rune) rune {
+			if r > unicode.MaxASCII {
+				return '?'
+			}
+			return r
+		}, text)
 	}
 	if utf8.RuneCountInString(text) > most {
 		text = string([]rune(text)[:most])

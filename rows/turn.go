@@ -34,8 +34,7 @@ func (w *drain) turn() {
 		t.starts, w.queue = w.queue[:n:n], w.queue[n:]
 	}
 	w.turning = true
-	// What cannot be recorded by the end of the leases is in doubt anyway.
-	patience := w.options.Lease
+	patience := w.patience()
 	if errors.As(w.stop, new(*UnavailableError)) {
 		patience = 0
 	}
