@@ -56,9 +56,7 @@ func (d *Drainer) due(s *statement, facts string) *statement {
 func (d *Drainer) selects(s *statement, table, facts string) *statement {
 	n := 0
 	column := func(of, name string) {
-		if n > 0 {
-			s.add(", ")
-		}
+		s.comma(n)
 		if of != "" {
 			s.add(of, ".")
 		}

@@ -121,10 +121,7 @@ func (c *claim) mark(ctx context.Context, l *lane, keys [][]any) (int64, error) 
 	s = d.statement().add("INSERT INTO ").name(t.Side).add(" (", quoted(d.engine, t.Key), ", ", sideState, ", ",
 		quoted(d.engine, []string{t.Columns.Token, t.Columns.LeaseUntil, t.Columns.Fence}), ") VALUES ")
 	for i, key := range keys {
-		if i > 0 {
-			s.add(", ")
-		}
-		s.add("(")
+		s.comma(i).add("(")
 		for _, k := range key {
 			s.arg(k).add(", ")
 		}

@@ -27,6 +27,9 @@ type engine interface {
 	session() string
 	// begin starts a transaction, at READ COMMITTED where there is a choice.
 	begin() string
+	// tuples says how to ask for some keys of several columns: by alternatives (a = 1 AND b = 2 OR …), or in a
+	// list, with a word in front.
+	tuples() (alternatives bool, word string)
 	// lock is what a SELECT of t ends with to lock its rows and to pass over those that others have.
 	lock() string
 	// share is the same to read a row that must not change before the transaction ends.

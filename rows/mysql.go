@@ -155,6 +155,10 @@ func (e *mysql) isolation() string {
 
 func (e *mysql) begin() string { return "START TRANSACTION" }
 
+// tuples: of a list (a, b) IN ((?, ?), (?, ?)) MariaDB 10.11 finds the first only where a text is of another
+// character set than the connection.
+func (e *mysql) tuples() (bool, string) { return true, "" }
+
 func (e *mysql) lock() string { return " FOR UPDATE SKIP LOCKED" }
 
 func (e *mysql) share() string { return " LOCK IN SHARE MODE" }

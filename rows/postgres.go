@@ -117,6 +117,8 @@ func (e *postgres) session() string { return "" }
 
 func (e *postgres) begin() string { return "BEGIN ISOLATION LEVEL READ COMMITTED" }
 
+func (e *postgres) tuples() (bool, string) { return false, "" }
+
 func (e *postgres) lock() string { return " FOR NO KEY UPDATE OF t SKIP LOCKED" }
 
 func (e *postgres) share() string { return " FOR SHARE" }

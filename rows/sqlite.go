@@ -146,6 +146,8 @@ func (e *sqlite) session() string { return "" }
 // begin takes the write lock at once: a transaction that reads first cannot get it once another has written.
 func (e *sqlite) begin() string { return "BEGIN IMMEDIATE" }
 
+func (e *sqlite) tuples() (bool, string) { return false, "VALUES " }
+
 func (e *sqlite) lock() string { return "" }
 
 func (e *sqlite) share() string { return "" }
@@ -157,10 +159,7 @@ func (e *sqlite) claims(d *Drainer, c *claim) *statement {
 	c.marks(s)
 	s.add(" WHERE (", quoted(e, d.table.Key), ") IN (SELECT ")
 	for i := range d.table.Key {
-		if i > 0 {
-			s.add(", ")
-		}
-		s.add("c.", selectedName(i))
+		s.comma(i).add("c.", selectedName(i))
 	}
 	s.add(" FROM (")
 	d.candidates(s, c.limit, c.from)

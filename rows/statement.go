@@ -47,28 +47,51 @@ func (s *statement) after(name string, d time.Duration) *statement {
 // the last key, so that there are few different statements. of is what stands before each column.
 func (s *statement) keyed(of string, keys [][]any) *statement {
 	columns := s.d.table.Key
-	tuple := func(of func(i int)) {
-		if len(columns) > 1 {
-			s.add("(")
-			defer s.add(")")
+	alternatives, tuples := s.d.engine.tuples()
+	switch {
+	case len(columns) == 1:
+		s.add(of).name(columns[0]).add(" IN (")
+	case alternatives:
+		s.add("(")
+	default:
+		s.add("(")
+		for i, c := range columns {
+			s.comma(i).add(of).name(c)
 		}
-		for i := range columns {
-			if i > 0 {
-				s.add(", ")
-			}
-			of(i)
-		}
+		s.add(") IN (", tuples)
 	}
-	tuple(func(i int) { s.add(of).name(columns[i]) })
-	s.add(" IN (")
 	for n := range filled(len(keys)) {
-		if n > 0 {
-			s.add(", ")
-		}
 		key := keys[min(n, len(keys)-1)]
-		tuple(func(i int) { s.arg(key[i]) })
+		switch {
+		case len(columns) == 1:
+			s.comma(n).arg(key[0])
+		case alternatives:
+			if n > 0 {
+				s.add(" OR ")
+			}
+			for i, c := range columns {
+				if i > 0 {
+					s.add(" AND ")
+				}
+				s.add(of).is(c, key[i])
+			}
+		default:
+			s.comma(n).add("(")
+			for i := range columns {
+				s.comma(i).arg(key[i])
+			}
+			s.add(")")
+		}
 	}
 	return s.add(")")
+}
+
+// comma appends one before all but the first of a list.
+func (s *statement) comma(i int) *statement {
+	if i > 0 {
+		s.add(", ")
+	}
+	return s
 }
 
 // filled is the length of a list of n.
