@@ -173,7 +173,7 @@ const maxPrepared = 100
 // checkPool refuses a pool in which the drain would wait for connections that it has itself.
 func (d *Drainer) checkPool() error {
 	if most := d.db.Stats().MaxOpenConnections; d.engine.session() != "" && most > 0 && most < lanes+1 {
-		return fmt.Errorf("the pool allows %d connections: allow %d at least (SetMaxOpenConns), and those of the handlers", most, lanes+1)
+		return d.refuse(fmt.Sprintf("allow %d at least, and those of the handlers (SetMaxOpenConns)", lanes+1), "the pool allows %d connections", most)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ type Drainer struct {
 
 // Open looks at the table and refuses, with a *[TableError], what would lose rows or work them off twice: no such table or
 // column, a view, a key that is not unique, columns that do not fit what they are to hold, states that the
-// state column would change. It writes nothing. What is merely slow is said by Preflight.
+// state column would change, rows without a state. It writes nothing. What is merely slow is said by Preflight.
 //
 // The pool must allow three connections more than the handlers use, on SQLite one.
 func Open(ctx context.Context, db *sql.DB, t Table, o Options) (*Drainer, error) {
@@ -29,10 +29,44 @@ func Open(ctx context.Context, db *sql.DB, t Table, o Options) (*Drainer, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.check(); err != nil {
+	if err := errors.Join(d.check(), d.checkPool()); err != nil {
 		return nil, err
 	}
+	if err := d.try(ctx); err != nil {
+		return nil, d.unavailable(err)
+	}
 	return d, nil
+}
+
+// try runs what a claim selects, for what only the database can say of it, and looks for rows that nobody would ever claim.
+func (d *Drainer) try(ctx context.Context) error {
+	l := &lane{d: d}
+	defer l.drop()
+	if _, err := d.waiting(ctx, l); err != nil {
+		if d.engine.refused(err) {
+			return d.refuse("mend the description; is it Where (where)?", "the database does not take the statement that looks for rows: %v", err)
+		}
+		return err
+	}
+	c, _ := d.looks.column(d.table.State)
+	if d.table.State == "" || !c.nullable {
+		return nil
+	}
+	s := d.statement().add("SELECT ", quoted(d.engine, d.table.Key), " FROM ").name(d.table.Name).add(" WHERE ").name(d.table.State).add(" IS NULL")
+	if d.table.Where != "" {
+		s.add(" AND (", d.table.Where, ")")
+	}
+	var stateless []any
+	err := l.single(ctx, func() error {
+		return l.query(ctx, s.add(" LIMIT 1"), func(scan func(...any) error) (err error) {
+			stateless, err = d.scanKey(scan)
+			return err
+		})
+	})
+	if err == nil && stateless != nil {
+		return d.refuse("give each row a state, and make the column NOT NULL", "row %s has no %s (NULL): it would never be claimed", keyText(stateless), d.table.State)
+	}
+	return err
 }
 
 // prepare is Open without its refusals by what the database has: the migration may be still to come.

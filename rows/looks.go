@@ -26,6 +26,7 @@ type column struct {
 	values   []string // of an enumeration
 	length   int      // characters of a text, 0: no limit; bits of an integer
 	narrow   bool     // a text that cannot have all of Unicode
+	collate  string   // what a declaration says besides to have the same texts equal
 }
 
 // kind is what a type can hold, as far as it matters here.
@@ -105,6 +106,13 @@ func (d *Drainer) check() error {
 	if t.Side != "" {
 		if facts = d.side; !facts.there() {
 			return d.refuse("run the printed migration (cronce drain --print-migration)", "there is no side table %s", t.Side)
+		}
+		for _, k := range t.Key {
+			ours, _ := d.side.column(k)
+			if theirs, _ := d.looks.column(k); ours.declared != theirs.declared || ours.collate != theirs.collate {
+				return d.refuse("make it by the printed migration", "the side table %s has another type of %s (%q, not %q)", t.Side, k,
+					strings.TrimSpace(ours.declared+ours.collate), strings.TrimSpace(theirs.declared+theirs.collate))
+			}
 		}
 		if !facts.identifies(t.Key) {
 			return d.refuse("make it by the printed migration", "the side table %s has no primary key on %s", t.Side, strings.Join(t.Key, ", "))

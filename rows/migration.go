@@ -33,7 +33,7 @@ func (d *Drainer) migration() string {
 		var lines []string
 		for _, k := range t.Key {
 			c, _ := d.looks.column(k)
-			lines = append(lines, e.quote(c.name)+" "+c.declared+" NOT NULL")
+			lines = append(lines, e.quote(c.name)+" "+c.declared+c.collate+" NOT NULL")
 		}
 		lines = append(lines, e.quote(sideState)+" VARCHAR(10) NOT NULL")
 		names := SideColumns

@@ -52,7 +52,7 @@ func (e *mysql) look(ctx context.Context, db *sql.DB, table string) (l looks, er
 	err = each(ctx, db, func(scan func(...any) error) error {
 		var c column
 		var kind, nullable string
-		if err := scan(&c.name, &kind, &c.declared, &nullable, &c.length, &c.narrow); err != nil {
+		if err := scan(&c.name, &kind, &c.declared, &nullable, &c.length, &c.narrow, &c.collate); err != nil {
 			return err
 		}
 		c.nullable = nullable == "YES"
@@ -74,7 +74,8 @@ func (e *mysql) look(ctx context.Context, db *sql.DB, table string) (l looks, er
 		}
 		l.columns = append(l.columns, c)
 		return nil
-	}, "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), COALESCE(CHARACTER_SET_NAME, 'utf8mb4') <> 'utf8mb4' FROM information_schema.COLUMNS"+where+
+	}, "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), COALESCE(CHARACTER_SET_NAME, 'utf8mb4') <> 'utf8mb4',"+
+		" COALESCE(CONCAT(' CHARACTER SET ', CHARACTER_SET_NAME, ' COLLATE ', COLLATION_NAME), '') FROM information_schema.COLUMNS"+where+
 		" ORDER BY ORDINAL_POSITION", schema, name)
 	if err != nil {
 		return l, err
