@@ -15,6 +15,7 @@ import (
 
 // TestOutcomes defends what each answer of a handler makes of its row.
 func TestOutcomes(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("it is broken\x00 \xff")
 	engines(t, func(t *testing.T, db *database) {
 		db.fill(notices, 8)
@@ -96,6 +97,7 @@ func (db *database) hoursUntil(id int) (hours float64) {
 
 // TestIdempotentDoubt defends that doubt is a failure like any other where doing it twice does no harm.
 func TestIdempotentDoubt(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, db *database) {
 		db.fill(notices, 2)
 		d := db.open(notices, rows.Options{Idempotent: true, Attempts: 2, Backoff: time.Hour})
@@ -114,6 +116,7 @@ func TestIdempotentDoubt(t *testing.T) {
 // TestStop defends that a stop gives back at once what was not started, lets handlers end, and interrupts them when
 // the grace has passed.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, db *database) {
 		db.fill(notices, 100)
 		d := db.open(notices, rows.Options{Workers: 2, Batch: 100, Grace: 300 * time.Millisecond})
@@ -157,6 +160,7 @@ func TestStop(t *testing.T) {
 // TestStale defends that a run which a later one has overtaken claims nothing, and that the later one is not
 // held up.
 func TestStale(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, db *database) {
 		db.fill(notices, 40)
 		old := db.open(notices, rows.Options{Job: "send", Fence: 7, Workers: 1, Batch: 10})
@@ -197,6 +201,7 @@ func TestStale(t *testing.T) {
 
 // TestBlocked defends that a claim which gets nothing while rows are pending is not taken for the end.
 func TestBlocked(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(testing.TB) *database{"mariadb": mariadb, "postgres": postgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -233,6 +238,7 @@ func TestBlocked(t *testing.T) {
 // TestLongRow defends that the lease of what waits, and of a handler that is longer at work than it may be, is renewed as long
 // as the process lives.
 func TestLongRow(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, db *database) {
 		db.fill(notices, 3)
 		slow := db.open(notices, rows.Options{Workers: 1, Timeout: 100 * time.Millisecond, Lease: 5100 * time.Millisecond})
@@ -258,6 +264,7 @@ func TestLongRow(t *testing.T) {
 
 // TestTakenRow defends that a handler is told when its row is no longer its own, and that what it says then changes nothing.
 func TestTakenRow(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, db *database) {
 		db.fill(notices, 1)
 		short := db.open(notices, rows.Options{Timeout: 4 * time.Second, Lease: 9 * time.Second})
@@ -277,6 +284,7 @@ func TestTakenRow(t *testing.T) {
 
 // TestOrder defends that rows are handled in order, also those that come back, and by a column that is not the key.
 func TestOrder(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, db *database) {
 		table := rows.Table{Name: "notices", Key: []string{"id"}, State: "status", Order: "recipient", Where: "recipient <> 'skip'"}
 		db.run("CREATE TABLE notices (id INTEGER PRIMARY KEY, status VARCHAR(20) NOT NULL, recipient VARCHAR(80) NOT NULL)")
@@ -307,6 +315,7 @@ func TestOrder(t *testing.T) {
 
 // TestKeys defends that any key will do.
 func TestKeys(t *testing.T) {
+	t.Parallel()
 	for name, keys := range map[string]struct {
 		columns string
 		key     []string

@@ -41,6 +41,7 @@ func (db *database) drainAll(d *rows.Drainer, handle rows.Handler) (total rows.R
 // TestLostCommits defends that what has been committed without a word is found by its token: no row is lost, and
 // none sent twice.
 func TestLostCommits(t *testing.T) {
+	t.Parallel()
 	const n = 2000
 	engines(t, func(t *testing.T, db *database) {
 		db.fill(notices, n)
@@ -116,6 +117,7 @@ func (m *muted) gone() error {
 // TestCutConnections defends the same with a network that takes requests and closes connections in place of
 // replies, at any moment.
 func TestCutConnections(t *testing.T) {
+	t.Parallel()
 	const n = 3000
 	for name, open := range map[string]func(testing.TB) *database{"mariadb": mariadb, "postgres": postgres} {
 		t.Run(name, func(t *testing.T) {

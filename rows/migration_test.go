@@ -11,6 +11,7 @@ import (
 // TestMigration defends that what is printed is what was missing: run as it is, it makes the table fit, and
 // then nothing is missing.
 func TestMigration(t *testing.T) {
+	t.Parallel()
 	for name, table := range map[string]rows.Table{
 		"added columns": {Name: "notices", Key: []string{"id"}, State: "status"},
 		"own columns":   {Name: "notices", Key: []string{"id"}, State: "status", Columns: rows.Columns{StartedAt: "started", Attempts: "tries"}},

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"database/sql"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -30,6 +31,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // most of them wait for servers and for leases to end
+		panic(err)
 	}
 	mysql.SetLogger(log.New(io.Discard, "", 0)) // connections are cut on purpose
 	os.Exit(m.Run())
@@ -159,6 +164,7 @@ func (db *database) byState(state string) map[int64]bool {
 // TestKilledWorkers defends what is promised when processes die: each row is sent once at most, each that may have been
 // is unknown, and those are no more than the workers that died.
 func TestKilledWorkers(t *testing.T) {
+	t.Parallel()
 	const n = 6000
 	engines(t, func(t *testing.T, db *database) {
 		sends, killed := db.massacre(n, false)
@@ -186,6 +192,7 @@ func TestKilledWorkers(t *testing.T) {
 
 // TestKilledIdempotentWorkers defends that where the job is idempotent nothing stays in doubt.
 func TestKilledIdempotentWorkers(t *testing.T) {
+	t.Parallel()
 	const n = 3000
 	engines(t, func(t *testing.T, db *database) {
 		sends, killed := db.massacre(n, true)
