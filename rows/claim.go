@@ -26,6 +26,7 @@ type claim struct {
 	limit int
 	from  any // the smallest value of the order column to look at; nil: any
 	token string
+	asked bool // something that claims was sent
 }
 
 // claim takes up to limit rows. The error is a *StaleError, or what the database said; then nothing was
@@ -48,7 +49,7 @@ func (d *Drainer) claim(ctx context.Context, l *lane, limit int, from any) ([]*i
 	}
 	switch {
 	case err == nil:
-	case d.engine.again(err), d.engine.refused(err), errors.As(err, new(*StaleError)):
+	case !c.asked, d.engine.again(err), d.engine.refused(err), errors.As(err, new(*StaleError)):
 		return nil, err
 	default:
 		// No reply: what is there under our token is ours.
@@ -69,6 +70,7 @@ func (c *claim) take(ctx context.Context, l *lane) ([]*item, error) {
 	d := c.d
 	if d.table.Side == "" {
 		if s := d.engine.claims(d, c); s != nil {
+			c.asked = true
 			got, err := c.read(ctx, l, s)
 			slices.SortStableFunc(got, func(a, b *item) int { return compare(a.order, b.order) })
 			return got, err
@@ -82,6 +84,7 @@ func (c *claim) take(ctx context.Context, l *lane) ([]*item, error) {
 	if err != nil || len(got) == 0 {
 		return nil, err
 	}
+	c.asked = true
 	n, err := c.mark(ctx, l, keysOf(got))
 	if err != nil || n == int64(len(got)) && d.table.Side == "" {
 		return got, err

@@ -70,8 +70,7 @@ func (db *database) open(table rows.Table, o rows.Options) *rows.Drainer {
 
 // calls counts how often each row was handled.
 type calls struct {
-	of   []atomic.Int32
-	most atomic.Int32
+	of []atomic.Int32
 }
 
 func newCalls(n int) *calls { return &calls{of: make([]atomic.Int32, n+1)} }

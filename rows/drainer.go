@@ -64,7 +64,7 @@ func (d *Drainer) try(ctx context.Context) error {
 		})
 	})
 	if err == nil && stateless != nil {
-		return d.refuse("give each row a state, and make the column NOT NULL", "row %s has no %s (NULL): it would never be claimed", keyText(stateless), d.table.State)
+		return d.refuse("give each row a state, and make the column NOT NULL", "row %s has no %s (NULL): it would never be claimed", keyText(stateless, ","), d.table.State)
 	}
 	return err
 }

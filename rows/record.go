@@ -120,12 +120,12 @@ func (d *Drainer) guarded(ctx context.Context, l *lane, s *statement, items []*i
 	there := map[string]bool{}
 	err = l.query(ctx, s, func(scan func(...any) error) error {
 		key, err := d.scanKey(scan)
-		there[keyText(key)] = true
+		there[identity(key)] = true
 		return err
 	})
 	var still []*item
 	for _, it := range items {
-		if there[it.row.String()] {
+		if there[identity(it.row.Key)] {
 			still = append(still, it)
 		}
 	}

@@ -28,12 +28,15 @@ type Row struct {
 }
 
 // String is the row's key as people write it.
-func (r Row) String() string { return keyText(r.Key) }
+func (r Row) String() string { return keyText(r.Key, ",") }
 
-func keyText(key []any) string {
+// identity tells keys apart, whatever is in them.
+func identity(key []any) string { return keyText(key, "\x00") }
+
+func keyText(key []any, between string) string {
 	parts := make([]string, len(key))
 	for i, k := range key {
 		parts[i] = fmt.Sprint(k)
 	}
-	return strings.Join(parts, ",")
+	return strings.Join(parts, between)
 }

@@ -37,7 +37,7 @@ var arrows = []struct {
 	{"cmd/cronced", []string{"*", "store/*", "internal/*"}},
 
 	{"bench/floor", nil},
-	{"bench", []string{".", "schedule", "store/*store", "internal/testenv"}},
+	{"bench", []string{".", "schedule", "rows", "store/*store", "internal/testenv"}},
 	{"packaging/*", nil},
 	{"examples/*", []string{"*", "store/*"}},
 }
@@ -74,7 +74,9 @@ var forBench = []string{
 	"github.com/redis/go-redis/v9",
 	"github.com/redis/rueidis",
 	"github.com/jackc/pgx/v5",
+	"github.com/riverqueue/river",
 	"github.com/robfig/cron/v3",
+	"modernc.org/sqlite",
 }
 
 // TestArrowsRunDown defends that a part can be understood, tested and used
