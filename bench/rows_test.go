@@ -163,7 +163,7 @@ func openRows(b *testing.B, engine string) *rowsDB {
 func (db *rowsDB) fill(deep, n int) error {
 	_, err := db.Exec("DROP TABLE IF EXISTS notices")
 	if err == nil {
-		_, err = db.Exec("CREATE TABLE notices (id BIGINT PRIMARY KEY, status VARCHAR(20) NOT NULL, recipient VARCHAR(80))")
+		_, err = db.Exec("CREATE TABLE notices (id BIGINT NOT NULL PRIMARY KEY, status VARCHAR(20) NOT NULL, recipient VARCHAR(80))")
 	}
 	if err != nil {
 		return err
