@@ -1,5 +1,5 @@
-# Everything works in a fresh clone on Debian 12 with Go and make; `make test`
-# and `make bench` install the Debian packages that they lack (root or sudo).
+# Everything works in a fresh clone on Debian 12 with Go and make; `make test`,
+# `make bench` and `make night` install the Debian packages that they lack (root or sudo).
 
 SHELL         := /bin/bash
 .SHELLFLAGS   := -euo pipefail -c
@@ -22,7 +22,7 @@ DESTDIR ?=
 STAMP = -X github.com/cronce/cronce/internal/build.stamped=$(VERSION)
 TOOL  = go tool -modfile=.ci/tools.mod
 
-.PHONY: help build install run test lint bench packages clean
+.PHONY: help build install run night test lint bench packages clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +51,10 @@ install: ## put what build has made below PREFIX (/usr/local): programs, manual 
 run: build ## run examples/crontab on a local store in .run/store, until Ctrl-C
 	@mkdir -p .run
 	@exec bin/cronce serve --crontab examples/crontab --store '$(CURDIR)/.run/store'
+
+night: packages ## see examples/policy-server over 100 ticks, restarts and a kill -9, on a local store and a Redis (4 minutes)
+	go run ./examples/policy-server/night -ticks 100 -store local
+	go run ./examples/policy-server/night -ticks 100 -store redis
 
 test: packages lint ## lint, all tests with the race detector, every fuzz target for FUZZTIME (30s)
 	go test -race -timeout 30m ./...

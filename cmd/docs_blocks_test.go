@@ -125,6 +125,7 @@ var packages = map[string]string{
 	"context": "context", "fmt": "fmt", "log": "log", "os": "os", "errors": "errors", "time": "time", "slog": "log/slog",
 	"cronce": "github.com/cronce/cronce", "crontab": "github.com/cronce/cronce/crontab",
 	"schedule": "github.com/cronce/cronce/schedule", "localstore": "github.com/cronce/cronce/store/localstore",
+	"redisstore": "github.com/cronce/cronce/store/redisstore",
 }
 
 // golang is a program, or what stands in a function that has a ctx and returns

@@ -45,6 +45,10 @@ var elsewhere = map[string][2]string{
 	"sudo cronce store init --user app": {"operations_test.go", "store init --user"}, // root's, on the machine itself
 	`printf '[Service]\nExecStart=\nExecStart=/usr/local/bin/cronce serve --system --no-catchup\n' | sudo tee /run/systemd/system/cronce-system.service.d/once.conf`: {"serve_catchup_test.go", `serve("--no-catchup")`},
 
+	"make night":                            {"../examples/policy-server/night/night_test.go", "run(t.Context(), &n.out, minTicks, n.store, program)"},
+	"go run ./examples/policy-server/night": {"../examples/policy-server/night/night_test.go", "run(t.Context(), &n.out, minTicks, n.store, program)"},
+	"go run ./examples/policy-server/night -ticks 100 -store redis": {"../examples/policy-server/night/night_test.go", "run(t.Context(), &n.out, minTicks, n.store, program)"},
+
 	"sudo cronce status --system":                    {"system_view_test.go", `"status", "--system"`},
 	"sudo cronce runs --system --failed --since 24h": {"system_view_test.go", `"runs", "--system", "--failed"`},
 	"sudo cronce trigger report --system --user app": {"another_user_test.go", `"--system", "--user", name`},
@@ -123,6 +127,11 @@ func TestDocs_Examples(t *testing.T) {
 			case strings.HasSuffix(name, ".yaml"):
 				p.file(b)
 			case strings.HasSuffix(name, ".go"): // compiled with the rest
+			case strings.HasSuffix(name, ".md"):
+				p.mentions()
+				for _, b := range p.blocks() {
+					p.exercise(b)
+				}
 			default:
 				p.fail(b, "nothing is known that would exercise it")
 			}

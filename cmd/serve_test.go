@@ -304,7 +304,7 @@ func TestServe_OverlapIsSkippedAndRecorded(t *testing.T) {
 	if err := syscall.Mkfifo(go1, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	crontab := write(t, filepath.Join(dir, "crontab"), "# cronce: name=slow\n@every 1s  read x <"+go1+"; echo read $x\n")
+	crontab := write(t, filepath.Join(dir, "crontab"), "# cronce: name=slow start-deadline=1h\n@every 1s  read x <"+go1+"; echo read $x\n")
 	s := startServe(t, store, crontab)
 	skipped := s.await(t, s.await(t, s.await(t, 0, "slow", "started")+1, "slow", "skipped")+1, "slow", "skipped")
 	if err := os.WriteFile(go1, []byte("word\n"), 0); err != nil { // as soon as the job reads

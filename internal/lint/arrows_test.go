@@ -39,7 +39,8 @@ var arrows = []struct {
 	{"bench/floor", nil},
 	{"bench", []string{".", "schedule", "rows", "store/*store", "internal/testenv"}},
 	{"packaging/*", nil},
-	{"examples/*", []string{"*", "store/*"}},
+	{"examples/*", []string{".", "store/*store"}},
+	{"examples/*/*", []string{".", "store/*store"}},
 }
 
 // external says which modules the code of a package may import, tests aside.
