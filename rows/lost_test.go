@@ -155,3 +155,48 @@ func TestCutConnections(t *testing.T) {
 		})
 	}
 }
+
+// TestServerKilled defends the same where the server itself dies, and comes back with what it had acknowledged.
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	const n = 3000
+	for name, start := range map[string]func(testing.TB) (*testenv.Server, *database){
+		"mariadb": func(t testing.TB) (*testenv.Server, *database) {
+			s := testenv.StartMariaDB(t)
+			return s.Server, connect(t, "mysql", s.URL())
+		},
+		"postgres": func(t testing.TB) (*testenv.Server, *database) {
+			s := testenv.StartPostgres(t)
+			return s.Server, connect(t, "pgx", s.URL())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, db := start(t)
+			db.fill(notices, n)
+			counted := newCalls(n)
+			killed := make(chan struct{})
+			d := db.open(notices, rows.Options{Workers: 20, Timeout: time.Second})
+			result, err := d.Drain(t.Context(), func(ctx context.Context, row rows.Row) error {
+				if row.Key[0].(int64) == 1000 {
+					server.Kill()
+					close(killed)
+					server.Restart(testenv.Kept)
+				}
+				return counted.handle(ctx, row)
+			})
+			if err != nil || result.Sent+result.Left.Sending != n {
+				t.Errorf("%+v, %v", result, err)
+			}
+			<-killed
+			for id := range counted.of {
+				if counted.of[id].Load() > 1 {
+					t.Errorf("row %d was handled twice", id)
+				}
+			}
+			if sent := db.byState("sent"); int64(len(sent)) != result.Sent {
+				t.Errorf("%d are sent on record, %d were", len(sent), result.Sent)
+			}
+		})
+	}
+}
