@@ -200,3 +200,29 @@ func TestServerKilled(t *testing.T) {
 		})
 	}
 }
+
+// TestLateStart defends that no handler is called with less of its lease left than its time-out: a start that was acknowledged
+// too late is taken back, and is no attempt.
+func TestLateStart(t *testing.T) {
+	t.Parallel()
+	db := sqlite(t)
+	db.fill(notices, 1)
+	var slept atomic.Bool
+	slow := *db
+	slow.DB = sql.OpenDB(mute{autocommit{db.Driver(), db.source}, func(query string) bool {
+		if query == "COMMIT" && slept.CompareAndSwap(false, true) { // the first is that of the start
+			time.Sleep(hasty.Lease - hasty.Timeout - 500*time.Millisecond)
+		}
+		return false
+	}})
+	t.Cleanup(func() { slow.Close() })
+	result, err := slow.open(notices, hasty).Drain(t.Context(), func(_ context.Context, row rows.Row) error {
+		if row.Attempt != 1 {
+			t.Errorf("the handler is called for attempt %d", row.Attempt)
+		}
+		return nil
+	})
+	if want := (rows.Result{Sent: 1, Returned: 1}); result != want || err != nil {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
