@@ -57,8 +57,9 @@ type drain struct {
 	running map[*item]bool // their handlers are at work
 	results []result       // not on record yet
 	result  Result
-	stop    error // why nothing is claimed or started any more
-	nothing bool  // the last claim found nothing that is due
+	stop    error         // why nothing is claimed or started any more
+	nothing bool          // the last claim found nothing that is due
+	fresh   time.Duration // until when that is not doubted
 
 	claimed  chan catch
 	turned   chan turn
@@ -159,6 +160,7 @@ type catch struct {
 	items     []*item
 	reclaimed reclaimed
 	waiting   bool // rows are due, and none could be claimed
+	took      time.Duration
 	err       error
 }
 
@@ -204,6 +206,7 @@ func (w *drain) caught(c catch) bool {
 	}
 	w.search.found()
 	w.nothing = len(c.items) == 0
+	w.fresh = now() + max(time.Second, 20*c.took)
 	return false
 }
 

@@ -46,7 +46,9 @@ func (s *search) found() { s.tries = 0 }
 func (w *drain) seek() (c catch) {
 	s := w.search
 	begin := now()
+	asked := begin
 	defer func() {
+		c.took = now() - asked
 		if len(c.items) == 0 {
 			return
 		}
@@ -68,24 +70,41 @@ func (w *drain) seek() (c catch) {
 		if c.items, c.err = w.get(s.low); c.err != nil || len(c.items) > 0 {
 			return c
 		}
+		// Is there anything before? Looking is cheaper than claiming nothing.
+		if c.waiting, c.err = w.look(); c.err != nil {
+			return c
+		}
+	} else {
+		c.waiting = true
 	}
-	begin = now()
-	if c.items, c.err = w.get(nil); c.err != nil || len(c.items) > 0 {
-		s.whole = now() + max(time.Second, 20*(now()-begin))
-		return c
+	if c.waiting {
+		begin = now()
+		if c.items, c.err = w.get(nil); c.err != nil || len(c.items) > 0 {
+			c.waiting = false
+			s.whole = now() + max(time.Second, 20*(now()-begin))
+			return c
+		}
 	}
 	before := c.reclaimed.pending
 	if c.err = w.sweep(&c); c.err != nil {
 		return c
 	}
 	if c.reclaimed.pending > before {
+		c.waiting = false
 		c.items, c.err = w.get(nil)
 		return c
 	}
+	if c.waiting {
+		c.waiting, c.err = w.look()
+	}
+	return c
+}
+
+// look reports whether rows are due, whoever may have them locked.
+func (w *drain) look() (bool, error) {
 	ctx, cancel := w.statementTime()
 	defer cancel()
-	c.waiting, c.err = w.waiting(ctx, w.claims)
-	return c
+	return w.waiting(ctx, w.claims)
 }
 
 // sweep takes back the rows of dead workers.

@@ -155,8 +155,8 @@ func (w *drain) recorded(t turn) {
 			w.run(it)
 		}
 	}
-	if len(t.results) > 0 {
-		w.nothing = false
+	if len(t.results) > 0 && now() > w.fresh {
+		w.nothing = false // there may be new ones
 	}
 	if t.err != nil {
 		if w.engine.refused(t.err) {
