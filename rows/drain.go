@@ -121,13 +121,18 @@ func (w *drain) loop(ctx context.Context) {
 		case t := <-w.turned:
 			w.turning = false
 			w.recorded(t)
+			// What ended meanwhile waits for what has begun: else two halves would take turns for ever.
+			if len(w.results) > 0 && len(w.running) > 0 && w.took > 0 {
+				gathering = true
+				w.gather.Reset(w.took / 2)
+			}
 		case r := <-w.ended:
 			delete(w.running, r.it)
 			w.results = append(w.results, r)
 			// Others that were started with it come soon, and can share its transaction.
 			if len(w.running) > 0 && !gathering && w.took > 0 {
 				gathering = true
-				w.gather.Reset(w.took / 4)
+				w.gather.Reset(w.took / 2)
 			} else if len(w.running) == 0 {
 				gathering = false
 				w.gather.Stop()
