@@ -109,7 +109,7 @@ func crowd(t *testing.T, db *database, table rows.Table, n int) {
 	var wg sync.WaitGroup
 	var sent, blocked atomic.Int64
 	for range 8 {
-		d := db.open(table, rows.Options{Workers: 100, Batch: 400})
+		d := db.open(table, rows.Options{Workers: 400, Batch: 800})
 		wg.Go(func() {
 			result, err := d.Drain(t.Context(), counted.handle)
 			if err != nil {
@@ -146,7 +146,7 @@ func TestEightClaimers(t *testing.T) {
 // TestSideTable defends the same where the table has no more than a state, or not even that.
 func TestSideTable(t *testing.T) {
 	t.Parallel()
-	const n = 4000
+	const n = 3000
 	for name, table := range map[string]rows.Table{
 		"state":    {Name: "notices", Key: []string{"id"}, State: "status", Read: []string{"recipient"}, Side: "notices_claims"},
 		"no state": {Name: "notices", Key: []string{"id"}, Read: []string{"recipient"}, Side: "notices_claims"},

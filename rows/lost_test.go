@@ -118,7 +118,7 @@ func (m *muted) gone() error {
 // replies, at any moment.
 func TestCutConnections(t *testing.T) {
 	t.Parallel()
-	const n = 3000
+	const n = 1500
 	for name, open := range map[string]func(testing.TB) *database{"mariadb": mariadb, "postgres": postgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

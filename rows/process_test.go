@@ -165,7 +165,7 @@ func (db *database) byState(state string) map[int64]bool {
 // is unknown, and those are no more than the workers that died.
 func TestKilledWorkers(t *testing.T) {
 	t.Parallel()
-	const n = 6000
+	const n = 3000
 	engines(t, func(t *testing.T, db *database) {
 		sends, killed := db.massacre(n, false)
 		if killed == 0 {
