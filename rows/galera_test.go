@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cronce/cronce/internal/testenv"
 	"github.com/cronce/cronce/rows"
@@ -21,8 +22,21 @@ func TestGalera(t *testing.T) {
 	counted := newCalls(n)
 	var sent atomic.Int64
 	var wg sync.WaitGroup
+	var drainers []*rows.Drainer
 	for i := range 8 {
-		d := nodes[i%2].open(notices, rows.Options{Workers: 50})
+		// What one node was told comes to the other a moment later.
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			d, err := rows.Open(t.Context(), nodes[i%2].DB, notices, rows.Options{Workers: 50})
+			if err == nil {
+				drainers = append(drainers, d)
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, d := range drainers {
 		wg.Go(func() {
 			result, err := d.Drain(t.Context(), counted.handle)
 			if err != nil || result.Lost+result.Unrecorded+result.Unknown != 0 {
