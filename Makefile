@@ -22,10 +22,10 @@ DESTDIR ?=
 STAMP = -X github.com/cronce/cronce/internal/build.stamped=$(VERSION)
 TOOL  = go tool -modfile=.ci/tools.mod
 
-.PHONY: help build install run night test lint bench packages clean
+.PHONY: help build install run night test lint bench chaos chaos-mutants packages clean
 
 help: ## say what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 build: ## build bin/cronce and bin/cronced, static, version from git; their manual pages and completion
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(STAMP)' -o $(OUT)/ ./cmd/cronce ./cmd/cronced
@@ -74,6 +74,15 @@ lint: ## gofmt, vet, staticcheck, tidy go.mod files, known vulnerabilities where
 bench: ## benchmarks of every package, then beside other schedulers and flock(1) (some minutes)
 	go test -run '^$$' -bench . -benchmem ./...
 	cd bench && go test -bench . -benchtime 1x -timeout 30m
+
+# STORE=redis, postgres or mariadb for one of them; SEED=N for faults that were made before.
+CHAOS = go test -v -count=1 -timeout 60m ./internal/chaos $(if $(STORE),-store $(STORE)) $(if $(SEED),-seed $(SEED))
+
+chaos: packages ## hurt a fleet on each store that hosts share for 10,000 ticks, and count what came of them (some minutes each)
+	$(CHAOS) -run TestChaos -ticks 10000
+
+chaos-mutants: packages ## see that stores which break a rule are found out by that (some minutes)
+	$(CHAOS) -run TestMutants -mutants
 
 packages: ## install the Debian packages that the tests need, if any is missing
 	@.ci/packages

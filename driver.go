@@ -12,7 +12,7 @@ type Claim struct {
 	Definition Definition // zero: no definition is looked at or kept
 	Tick       time.Time  // whole seconds; zero: a run by hand, which has no tick
 	Slots      int        // how many runs the tick may have (identical crontab lines); 0 is 1
-	Attempt    int        // 0 is 1; 2 is a re-run of a tick whose first run was lost, and decided apart from it
+	Attempt    int        // 0 is 1; 2 is a re-run of a tick whose first run was lost
 	Overlap    Overlap
 	// StartDeadline is how old the tick may be when it is first offered,
 	// by the store's clock; 0: as old as it likes.
@@ -76,25 +76,29 @@ type Driver interface {
 	//     *ConfigError.
 	//  5. The tick is at or below the watermark, or forgotten: *TakenError.
 	//  6. The tick lies ahead of the store's clock: *SkewError.
-	//  7. The tick lies at or before the store's first sight of itself, see
+	//  7. It is a re-run, Attempt 2, and of the tick's first runs no more are Lost
+	//     than were run again: *HeldError while one of the first lives, whatever
+	//     Overlap says, else *TakenError. Or a later tick of the job was decided:
+	//     *TakenError.
+	//  8. The tick lies at or before the store's first sight of itself, see
 	//     Init: skipped as SkipStoreRestarted.
-	//  8. The job is paused: skipped as SkipPaused.
-	//  9. Offered lies more than StartDeadline after the tick: skipped as SkipLate.
-	// 10. OverlapAllow: it runs.
-	// 11. The store saw itself first less than MaxTTL ago: *HeldError without a
+	//  9. The job is paused: skipped as SkipPaused.
+	// 10. Offered lies more than StartDeadline after the tick: skipped as SkipLate.
+	// 11. OverlapAllow: it runs.
+	// 12. The store saw itself first less than MaxTTL ago: *HeldError without a
 	//     holder.
-	// 12. A run of the job lives. With CatchUp: *HeldError. If its lease was
+	// 13. A run of the job lives. With CatchUp: *HeldError. If its lease was
 	//     neither given nor renewed after Offered, and so may be a dead
 	//     holder's: *HeldError. With OverlapSkip: skipped as SkipOverlap, or
 	//     SkipOrphans where every one that lives is Orphaned. With OverlapWait
 	//     and OverlapReplace: *HeldError until Wait has passed since Offered, then
 	//     skipped.
-	// 13. Another claim has the job's place to wait, for another tick: it goes
+	// 14. Another claim has the job's place to wait, for another tick: it goes
 	//     first. With CatchUp, or where it has not been repeated after Offered,
 	//     and so may be a dead waiter's: *HeldError. Else skipped as SkipOverlap.
-	// 14. It runs.
+	// 15. It runs.
 	//
-	// Steps 3 to 9 are for claims with a tick only: a person's run is not paused
+	// Steps 3 to 10 are for claims with a tick only: a person's run is not paused
 	// nor late.
 	//
 	// A job has one place to wait. A claim under OverlapWait or OverlapReplace

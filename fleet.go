@@ -129,6 +129,13 @@ func (s *Scheduler) conflict(job string, err *ConflictError) {
 	}
 }
 
+// conflicting reports whether the store keeps another definition of the job.
+func (s *Scheduler) conflicting(p *planned) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.conflicts
+}
+
 // lookAtConflicts offers jobs again once the store keeps their definition again.
 func (s *Scheduler) lookAtConflicts(ctx context.Context) {
 	for pause(ctx, measureEvery) {

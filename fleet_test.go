@@ -223,3 +223,69 @@ func TestFleet_Conflict(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// Catch-up, two schedulers on one store: a backlog is run once between them, in order, and
+// a run that goes on decides none of it.
+func TestFleet_TwoCatchUp(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		job := Job{Name: "j", Schedule: "*/10 * * * *", Zone: "UTC", Catchup: CatchupAll, CatchupWindow: 24 * time.Hour}
+		hour := atTheHour()
+		time.Sleep(time.Second)
+		runAll(time.Minute, f.host(t, 0, job)) // so that the job is known
+		time.Sleep(58*time.Minute + 30*time.Second)
+		held, err := NewStore(f.store).Claim(t.Context(), Claim{RunID: NewRunID(), Job: "j"}) // a run by hand
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := time.Now().Add(3 * time.Minute)
+		go func() {
+			for time.Now().Before(stop) {
+				held, _ = NewStore(f.store).Renew(context.Background(), held)
+				time.Sleep(5 * time.Second)
+			}
+			NewStore(f.store).Finish(context.Background(), held, Result{Outcome: Succeeded})
+		}()
+		runAll(9*time.Minute, f.host(t, 20*time.Second, job), f.host(t, 20*time.Second, job))
+		last := held.Run.Start
+		for minutes := 10; minutes < 50; minutes += 10 {
+			tick := hour.Add(time.Duration(minutes) * time.Minute)
+			if n := f.ran["j "+Stamp(tick)]; n != 1 {
+				t.Errorf("the tick of minute %d ran %d times", minutes, n)
+			}
+			for _, r := range f.store.jobs["j"].runs {
+				if r.Tick.Equal(tick) && (r.Skip != "" || !r.Start.After(last)) {
+					t.Errorf("on record: %+v", r.Run)
+				} else if r.Tick.Equal(tick) {
+					last = r.Start
+				}
+			}
+		}
+	})
+}
+
+// A program that is told to end while claims are on their way waits for the answers: what it
+// has won it runs, and nothing is left to be lost.
+func TestFleet_EndsWhileItClaims(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.store.takes = func(op string) (to, fro time.Duration) {
+			if op == "claim" {
+				return 0, time.Second
+			}
+			return 0, 0
+		}
+		s := f.host(t, 0, Job{Name: "j", Schedule: "* * * * *", Zone: "UTC"})
+		s.BaseContext = context.Background()
+		runAll(time.Minute+staggerOver+time.Second/2, s) // the answer is under way
+		if n := f.events(EventStarted); n != 1 || len(f.ran) != 1 {
+			t.Errorf("%d runs started, and %d did their work", n, len(f.ran))
+		}
+		if n := f.events(EventLeft); n != 0 {
+			t.Errorf("%d ticks are said to be undecided", n)
+		}
+		for _, r := range f.store.jobs["j"].runs {
+			if r.Outcome != Succeeded {
+				t.Errorf("on record: %+v", r.Run)
+			}
+		}
+	})
+}

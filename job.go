@@ -35,6 +35,9 @@ type Job struct {
 	CatchupWindow time.Duration // how far back; 0: the interval, at most an hour
 	Jitter        time.Duration // a tick is offered up to this much later, by a hash of job and tick
 	StartDeadline time.Duration // an older tick is skipped as late; 0: half the interval, at most an hour
+	OnLost        OnLost        // what to do with a tick whose run was lost
+	Idempotent    bool          // to run a tick twice does no harm
+	Lease         time.Duration // on a store whose leases expire, for how long one is given; 0: DefaultTTL
 }
 
 // DefaultGrace is the time between the request to stop and the kill.
@@ -65,11 +68,24 @@ func CheckName(name string) error {
 	return nil
 }
 
+// Check says which setting of the job does not go with the others, if any: the
+// error is a *SettingError.
+func (j Job) Check() error {
+	if j.OnLost == OnLostRerun && !j.Idempotent {
+		return &SettingError{Key: "on-lost", Value: j.OnLost.String(),
+			Err: errors.New("it needs idempotent=yes: a run that was lost may have done its work, all or in part, and is then run again")}
+	}
+	return nil
+}
+
 // Parse checks the job and returns its schedule in its zone.
 // A job without a schedule is an error here.
 func (j Job) Parse() (*schedule.Schedule, error) {
 	if err := CheckName(j.Name); err != nil {
 		return nil, err
+	}
+	if err := j.Check(); err != nil {
+		return nil, fmt.Errorf("job %q: %w", j.Name, err)
 	}
 	if j.Schedule == "" {
 		return nil, fmt.Errorf("job %q has no schedule", j.Name)
@@ -264,6 +280,28 @@ func ParseCatchup(text string) (Catchup, error) {
 
 // String is the text that ParseCatchup reads.
 func (c Catchup) String() string { return catchupNames[c] }
+
+// OnLost is the policy for a tick whose run was lost: its lease ended with no word
+// from it. The zero value is OnLostSkip.
+type OnLost int
+
+const (
+	OnLostSkip  OnLost = iota // the tick keeps its lost run
+	OnLostRerun               // a Scheduler runs it once more, unless a later tick was decided; needs Idempotent
+)
+
+var onLostNames = [...]string{"skip", "rerun"}
+
+// ParseOnLost reads skip or rerun.
+func ParseOnLost(text string) (OnLost, error) {
+	if i := slices.Index(onLostNames[:], text); i >= 0 {
+		return OnLost(i), nil
+	}
+	return 0, fmt.Errorf("%q is neither skip nor rerun", text)
+}
+
+// String is the text that ParseOnLost reads.
+func (o OnLost) String() string { return onLostNames[o] }
 
 // window is how far back ticks are caught up at that time.
 func (j Job) window(s *schedule.Schedule, now time.Time) time.Duration {

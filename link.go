@@ -277,7 +277,12 @@ func (k *link) claim(ctx context.Context, c Claim) (Lease, error) {
 		ttl = DefaultTTL
 	}
 	for {
-		patient, cancel := context.WithTimeout(ctx, ttl/3) // later, an answer is of no use
+		if err := ctx.Err(); err != nil {
+			return Lease{}, err
+		}
+		// What was sent is waited for also when ctx ends: it may be won, and its run would
+		// be lost. After this time an answer is of no use.
+		patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), ttl/3)
 		l, err := k.store.ClaimInTime(patient, c)
 		cancel()
 		if Answered(err) || ctx.Err() != nil {

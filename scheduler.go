@@ -53,6 +53,7 @@ type Scheduler struct {
 	running   Gate
 	link      *link                // to a store that hosts share; nil: it is local
 	passed    map[string]time.Time // by job, the first tick that came due while nothing could be started
+	watched   map[watched]bool     // ticks whose run may be lost, see watchOver
 }
 
 // startsAtOnce bounds how many ticks are being claimed, or wait for their work
@@ -353,11 +354,14 @@ func (s *Scheduler) introduce(ctx context.Context, p *planned, first bool) error
 	}
 	switch {
 	case !known || state.Definition != p.definition:
-		return s.Store.Request(ctx, Request{Kind: Define, Job: p.Job.Name, Definition: p.definition, By: s.holder().String()})
+		err = s.Store.Request(ctx, Request{Kind: Define, Job: p.Job.Name, Definition: p.definition, By: s.holder().String()})
 	case state.Paused == nil:
 		s.catchUp(p, state)
 	}
-	return nil
+	if err == nil && known && state.Paused == nil {
+		s.watchNewest(p)
+	}
+	return err
 }
 
 // reportLive tells of the runs of a job that go on, but for those that this
@@ -370,62 +374,11 @@ func (s *Scheduler) reportLive(state JobState) {
 	}
 }
 
-// catchUp offers the ticks that passed before the job was added, as its policy
-// says. What was decided meanwhile is taken, and nothing happens.
-func (s *Scheduler) catchUp(p *planned, state JobState) {
-	if p.schedule == nil || p.Job.Catchup == CatchupSkip {
-		return
-	}
-	added := s.storeTime(p.added)
-	from := added.Add(-p.Job.window(p.schedule, added))
-	for _, t := range []time.Time{state.Since, state.Resumed} {
-		if t.After(from) {
-			from = t
-		}
-	}
-	s.backlog(p, from, added)
-}
-
-// backlog offers the ticks after from and up to to, in order, one after the
-// other has ended; of CatchupLast only the last.
-func (s *Scheduler) backlog(p *planned, from, to time.Time) {
-	most := MaxCatchup
-	if p.Job.Catchup == CatchupLast {
-		most = 1
-	}
-	var ticks []time.Time
-	for tick := p.schedule.Prev(to.Add(time.Nanosecond)); tick.After(from) && len(ticks) < most; tick = p.schedule.Prev(tick) {
-		ticks = append(ticks, tick)
-	}
-	slices.Reverse(ticks)
-	if len(ticks) == 0 {
-		return
-	}
-	s.runs.Go(func() {
-		for _, tick := range ticks {
-			for range p.Slots(tick) {
-				c := p.claim(tick, s.holder())
-				c.StartDeadline = 0 // the window is the bound
-				if !tick.After(s.NotBefore) {
-					c.StartDeadline = 1 // passed
-				}
-				c.CatchUp = p.Job.Catchup == CatchupAll && !p.schedule.Next(tick).After(s.now())
-				for s.offer(c, p.Work) == errHeld {
-					if !pause(s.ctx, lookAgain) {
-						s.left(c.Job, tick)
-						break
-					}
-				}
-			}
-		}
-	})
-}
-
 // claim is what to ask of the store for a tick.
 func (p *planned) claim(tick time.Time, holder Holder) Claim {
 	return Claim{
 		RunID: NewRunID(), Job: p.Job.Name, Definition: p.definition, Tick: tick, Slots: p.Slots(tick),
-		Overlap: p.Job.Overlap, StartDeadline: p.Job.Deadline(p.schedule, tick) + p.Job.Jitter, Holder: holder,
+		Overlap: p.Job.Overlap, StartDeadline: p.Job.Deadline(p.schedule, tick) + p.Job.Jitter, TTL: p.Job.Lease, Holder: holder,
 	}
 }
 
@@ -460,7 +413,7 @@ func (s *Scheduler) Offer(job string, tick time.Time, runID string) error {
 		return fmt.Errorf("there is no job %q", job)
 	}
 	offer := func() {
-		s.offer(Claim{RunID: runID, Job: job, Definition: p.definition, Tick: tick, Overlap: p.Job.Overlap, Holder: s.holder()}, p.Work)
+		s.offer(Claim{RunID: runID, Job: job, Definition: p.definition, Tick: tick, Overlap: p.Job.Overlap, TTL: p.Job.Lease, Holder: s.holder()}, p.Work)
 	}
 	if s.ctx == nil {
 		s.offers = append(s.offers, offer)
@@ -485,19 +438,13 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// lookAgain is how often a job that is held is offered a tick of its backlog:
-// more often than any job is due, or it might always be found at work.
-const lookAgain = 300 * time.Millisecond
-
-// errHeld says that a catch-up tick stays in the backlog.
-var errHeld = errors.New("held")
-
 func (s *Scheduler) left(job string, tick time.Time) {
 	s.report(Event{Kind: EventLeft, Job: job, Tick: tick})
 }
 
-// offer takes one tick through its life. errHeld: it was left undecided.
-func (s *Scheduler) offer(c Claim, work Work) error {
+// offer takes one tick through its life. It returns who holds a catch-up tick, which
+// then was left undecided.
+func (s *Scheduler) offer(c Claim, work Work) *HeldError {
 	if s.running.Enter(s.ctx, c.Tick) != nil {
 		s.left(c.Job, c.Tick)
 		return nil
@@ -537,31 +484,30 @@ func (s *Scheduler) offer(c Claim, work Work) error {
 		begun()
 		l.Run.End = s.now()
 		s.report(Event{Kind: EventEnded, Job: c.Job, Tick: c.Tick, Run: l.Run, Err: err})
+		if err != nil {
+			s.watchOver(c.Job, c.Tick)
+		}
 	case errors.As(err, &taken):
+		if c.Attempt > 1 {
+			break // there is nothing to run again
+		}
 		s.report(Event{Kind: EventTaken, Job: c.Job, Tick: c.Tick, Run: taken.Run, Err: err})
+		if r := taken.Run; r.Live() || r.Outcome == Lost || c.Slots > 1 {
+			s.watchOver(c.Job, c.Tick)
+		}
 	case errors.As(err, &skipped):
 		s.report(Event{Kind: EventSkipped, Job: c.Job, Tick: c.Tick, Run: skipped.Run, Err: err})
 	case errors.As(err, &held):
-		return errHeld
+		return held
 	case errors.As(err, &conflict) && s.link != nil:
 		s.conflict(c.Job, conflict)
 	case s.ctx.Err() != nil:
 		s.left(c.Job, c.Tick)
-	case s.link != nil && !Answered(err) && s.parkAgain(c):
+	case s.link != nil && !Answered(err) && (c.Attempt > 1 || s.parkAgain(c)):
 	default:
 		s.report(Event{Kind: EventRefused, Job: c.Job, Tick: c.Tick, Err: err})
 	}
 	return nil
-}
-
-// missed deals with ticks that passed while this process could not look at the
-// clock. The newest is offered by the timetable.
-func (s *Scheduler) missed(e *Entry, first, last time.Time) {
-	if p := s.plan(e.Job); p != nil && p.Job.Catchup == CatchupAll {
-		s.backlog(p, first.Add(-time.Nanosecond), last)
-		return
-	}
-	s.report(Event{Kind: EventMissed, Job: e.Job, Tick: first, Until: last})
 }
 
 func (s *Scheduler) report(e Event) {

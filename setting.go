@@ -40,13 +40,14 @@ var settings = []Setting{
 		get: func(j Job) string { return j.Zone }},
 	{Key: "seconds", Value: "yes|no", Help: "whether a sixth field, in front, gives the seconds",
 		set: func(j *Job, v string) error {
-			switch v {
-			case "yes":
+			yes, err := parseYes(v)
+			switch {
+			case err != nil:
+				return err
+			case yes:
 				j.Seconds = schedule.Always
-			case "no":
-				j.Seconds = schedule.Never
 			default:
-				return fmt.Errorf("%q is neither yes nor no", v)
+				j.Seconds = schedule.Never
 			}
 			return nil
 		},
@@ -108,6 +109,42 @@ var settings = []Setting{
 		func(j *Job) *time.Duration { return &j.Jitter })),
 	duration("start-deadline", "skip a tick that is offered later than this (default: half the interval, at most 1h)",
 		func(j *Job) *time.Duration { return &j.StartDeadline }),
+	{Key: "on-lost", Value: "skip|rerun", policy: true, Serve: true,
+		Help: "what to do with a tick whose run was lost, as its host died: it is left, or serve runs it once more unless a later tick was decided, which needs idempotent=yes (default skip)",
+		set:  func(j *Job, v string) (err error) { j.OnLost, err = ParseOnLost(v); return err },
+		get: func(j Job) string {
+			if j.OnLost == OnLostSkip {
+				return ""
+			}
+			return j.OnLost.String()
+		}},
+	{Key: "idempotent", Value: "yes|no", policy: true, Serve: true, Help: "whether it does no harm to run a tick twice, or half and then again (default no)",
+		set: func(j *Job, v string) (err error) { j.Idempotent, err = parseYes(v); return err },
+		get: func(j Job) string {
+			if !j.Idempotent {
+				return ""
+			}
+			return "yes"
+		}},
+	lease(duration("lease", "on a store that hosts share, how long after the last word from its host the job is free for others: 5s to 1m (default 15s)",
+		func(j *Job) *time.Duration { return &j.Lease })),
+}
+
+// lease is a duration within the bounds of leases.
+func lease(s Setting) Setting {
+	set := s.set
+	s.set = func(j *Job, v string) error {
+		var k Job
+		if err := set(&k, v); err != nil {
+			return err
+		}
+		if k.Lease < MinTTL || k.Lease > MaxTTL {
+			return fmt.Errorf("%s to %s are allowed", shortDuration(MinTTL), shortDuration(MaxTTL))
+		}
+		j.Lease = k.Lease
+		return nil
+	}
+	return s
 }
 
 // duration is a policy that holds a positive duration; zero is its default.
@@ -173,6 +210,13 @@ func parseCount(text string) (int, error) {
 		return 0, fmt.Errorf("%q is not a number from 0 to %d", text, MaxRetries)
 	}
 	return n, nil
+}
+
+func parseYes(text string) (bool, error) {
+	if text != "yes" && text != "no" {
+		return false, fmt.Errorf("%q is neither yes nor no", text)
+	}
+	return text == "yes", nil
 }
 
 func parsePositive(text string) (time.Duration, error) {

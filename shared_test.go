@@ -139,6 +139,11 @@ func (d *shared) Claim(ctx context.Context, c Claim) (Lease, error) {
 		if c.Tick.After(now) {
 			return none, &SkewError{Job: c.Job, Tick: c.Tick, Now: now}
 		}
+		if c.Attempt > 1 {
+			if err := j.rerun(c, now); err != nil {
+				return none, err
+			}
+		}
 		r := &sharedRun{granted: now, ttl: c.TTL, Run: Run{ID: c.RunID, Job: c.Job, Tick: c.Tick, Attempt: c.Attempt, Holder: c.Holder, Start: now}}
 		offered := c.Offered
 		if offered.IsZero() {
@@ -160,6 +165,26 @@ func (d *shared) Claim(ctx context.Context, c Claim) (Lease, error) {
 		r.Fence = j.Fence
 		return Lease{Run: r.Run, Granted: now, TTL: r.ttl}, nil
 	})
+}
+
+// rerun says why a tick is not to be run again.
+func (j *sharedJob) rerun(c Claim, now time.Time) error {
+	taken := &TakenError{Job: c.Job, Tick: c.Tick}
+	for _, r := range j.runs {
+		switch {
+		case r.Tick.After(c.Tick):
+			return taken
+		case !r.Tick.Equal(c.Tick):
+		case r.Live():
+			return &HeldError{Holder: r.Run, Offered: now, Expires: r.granted.Add(r.ttl)}
+		default:
+			taken.Run = r.Run
+		}
+	}
+	if taken.Run.Outcome != Lost {
+		return taken
+	}
+	return nil
 }
 
 // leased is the run of a lease that has not ended.

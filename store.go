@@ -75,8 +75,12 @@ type HeldError struct {
 	Expires time.Time
 }
 
+// forgotten reports whether the store knows of no holder, and only cannot tell that
+// there is none.
+func (e *HeldError) forgotten() bool { return e.Holder.ID == "" && e.Holder.Holder.PID == 0 }
+
 func (e *HeldError) Error() string {
-	if e.Holder.ID == "" && e.Holder.Holder.PID == 0 {
+	if e.forgotten() {
 		return fmt.Sprintf("job %q: the store is new or may have lost records: a run that it knows nothing of may go on until %s", e.Holder.Job, Stamp(e.Expires))
 	}
 	return fmt.Sprintf("job %q is held: %s", e.Holder.Job, describeHolder(e.Holder))
@@ -186,6 +190,9 @@ func (c Claim) checked() (Claim, error) {
 		return c, fmt.Errorf("job %q: tick %v is not a whole second", c.Job, c.Tick)
 	}
 	c.Slots, c.Attempt = max(c.Slots, 1), max(c.Attempt, 1)
+	if c.Attempt > 2 || c.Attempt == 2 && c.Tick.IsZero() {
+		return c, fmt.Errorf("job %q: attempt %d: a tick is run again once, and a run without a tick never", c.Job, c.Attempt)
+	}
 	if c.TTL == 0 {
 		c.TTL = DefaultTTL
 	}
@@ -198,15 +205,40 @@ func (c Claim) checked() (Claim, error) {
 	return c, nil
 }
 
-// pollHeld is how often a held job is looked at again.
-const pollHeld = 100 * time.Millisecond
+// pollHeld is how often a held job is looked at again; pollForgotten is that where the
+// store may have forgotten who holds it. Then all jobs of a fleet wait at once, each
+// tick of them, for a server that has just come back.
+const (
+	pollHeld      = 100 * time.Millisecond
+	pollForgotten = 5 * time.Second
+)
 
 // Decide claims until the tick is decided: it waits for a tick that lies at
 // most MaxSkew ahead, and while a holder lives or may live under a policy that
 // waits. A catch-up tick is not waited for. The errors are those of
 // [Driver.Claim], ctx's, and *LateAnswerError.
 func (s *Store) Decide(ctx context.Context, c Claim) (Lease, error) {
-	return decide(ctx, c, s.ClaimInTime)
+	claim := s.ClaimInTime
+	if s.Shared() {
+		claim = s.claimToTheEnd
+	}
+	return decide(ctx, c, claim)
+}
+
+// claimToTheEnd is [Store.ClaimInTime] that is waited for also when ctx ends, as long as it
+// may be won: its run would be lost.
+func (s *Store) claimToTheEnd(ctx context.Context, c Claim) (Lease, error) {
+	ttl := c.TTL
+	if ttl == 0 {
+		ttl = DefaultTTL
+	}
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		pause(whole, ttl/3)
+		cancel()
+	})()
+	return s.ClaimInTime(whole, c)
 }
 
 // ClaimInTime is [Store.Claim], and gives up a lease that comes too late for work to
@@ -223,6 +255,7 @@ func (s *Store) ClaimInTime(ctx context.Context, c Claim) (Lease, error) {
 
 // decide is Decide with that claim.
 func decide(ctx context.Context, c Claim, claim func(context.Context, Claim) (Lease, error)) (Lease, error) {
+	began := time.Now()
 	for {
 		l, err := claim(ctx, c)
 		pause := pollHeld
@@ -231,6 +264,10 @@ func decide(ctx context.Context, c Claim, claim func(context.Context, Claim) (Le
 		switch {
 		case errors.As(err, &held) && !c.CatchUp:
 			c.Offered = held.Offered
+			if held.forgotten() {
+				left := held.Expires.Sub(held.Offered) - time.Since(began)
+				pause = max(pollHeld, min(pollForgotten, left))
+			}
 		case errors.As(err, &skew) && skew.Tick.Sub(skew.Now) <= MaxSkew:
 			pause = skew.Tick.Sub(skew.Now)
 		default:

@@ -113,6 +113,13 @@ func (s *server) await(t *testing.T, from int, words ...string) int {
 	}
 }
 
+// said is what it has said, from one line up to another.
+func (s *server) said(from, to int) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log[from:to])
+}
+
 // lines is how many lines it has said.
 func (s *server) lines() int {
 	s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,19 +21,23 @@ import (
 type fleet struct {
 	url string
 	dir string
+	bin string // where the programs are
 }
 
 // newFleet makes a store known that is at that URL.
 func newFleet(t *testing.T, url string) *fleet {
-	f := &fleet{url: url, dir: t.TempDir()}
+	f := &fleet{url: url, dir: t.TempDir(), bin: bin}
 	t.Cleanup(func() { endAllThatName(t, f.dir) })
 	f.ok(t, "store", "init")
 	return f
 }
 
-func (f *fleet) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(bin, "cronce"), args...)
-	cmd.Env = append(os.Environ(), "CRONCE_STORE="+f.url, "TZ=UTC")
+func (f *fleet) command(args ...string) *exec.Cmd { return f.on("host", args...) }
+
+// on is cronce on that host, which is another one by its local store.
+func (f *fleet) on(host string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(f.bin, "cronce"), args...)
+	cmd.Env = append(os.Environ(), "CRONCE_STORE="+f.url, "CRONCE_LOCAL_STORE="+filepath.Join(f.dir, host), "TZ=UTC")
 	return cmd
 }
 
@@ -61,23 +66,35 @@ func (f *fleet) runs(t *testing.T) (runs []cronce.Run) {
 	return runs
 }
 
-// holdOn is a command that ignores TERM and has a child in another session.
+// holdOn is a command that ignores TERM and has a child in another session that does too.
 func (f *fleet) holdOn() string {
-	return fmt.Sprintf("trap '' TERM; setsid sh -c 'trap \"\" TERM; echo %[1]s >/dev/null; sleep 600' & echo up; sleep 600; : %[1]s", f.dir)
+	for name, text := range map[string]string{
+		"hold.sh":  "trap '' TERM; setsid sh " + f.dir + "/child.sh & echo up; sleep 600",
+		"child.sh": "trap '' TERM; sleep 600",
+	} {
+		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600); err != nil {
+			panic(err)
+		}
+	}
+	return "exec sh " + f.dir + "/hold.sh"
 }
 
-// gone reports whether no process names the fleet's folder in its command, but for
-// programs of ours.
-func (f *fleet) gone() bool {
+// commands are the shells of holdOn.
+func (f *fleet) commands() (pids []int) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range paths {
 		args, _ := os.ReadFile(path)
-		if strings.HasPrefix(string(args), "sh\x00") && strings.Contains(string(args), f.dir) {
-			return false
+		words := strings.Split(string(args), "\x00")
+		if len(words) > 1 && words[0] == "sh" && (words[1] == f.dir+"/hold.sh" || words[1] == f.dir+"/child.sh") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			pids = append(pids, pid)
 		}
 	}
-	return true
+	return pids
 }
+
+// gone reports whether there is none of them.
+func (f *fleet) gone() bool { return len(f.commands()) == 0 }
 
 // Whichever of the two processes of a run is killed, or stopped, the other ends the work
 // before the store lets another run in.

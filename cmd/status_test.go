@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/cronce/cronce/internal/testenv"
 )
 
 // A job has a next tick as long as somebody is there to start it: a serve that
@@ -70,5 +72,35 @@ func TestStatus_NextIsForWhoServes(t *testing.T) {
 	}
 	if _, text := status(); !strings.HasSuffix(text, nobody) {
 		t.Errorf("after an orderly stop:\n%s", text)
+	}
+}
+
+// On a store that hosts share, a job has a next tick as long as somebody decided its last one.
+func TestShared_StatusNext(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, testenv.Redis(t))
+	crontab := write(t, filepath.Join(f.dir, "crontab"), "# cronce: name=job\n@every 1s true\n")
+	attended := func() bool {
+		out := f.ok(t, "status")
+		has, said := !strings.Contains(out, "  -  "), strings.Contains(out, "no host serves or runs that job")
+		if has == said {
+			t.Fatalf("it shows a next tick: %v, and says that there is none: %v\n%s", has, said, out)
+		}
+		return has
+	}
+	serve := startServer(t, f.command("serve", "--crontab", crontab))
+	serve.await(t, 0, "job", "succeeded")
+	if !attended() {
+		t.Error("while it is served")
+	}
+	serve.stop(syscall.SIGTERM)
+	eventually(t, "that nobody attends to the job", func() bool { return !attended() })
+	f.ok(t, "run", "--manual", "job", "--", "true")
+	if attended() {
+		t.Error("after a run by hand")
+	}
+	f.ok(t, "run", "--schedule", "@every 1s", "job", "--", "true")
+	if !attended() {
+		t.Error("after a run under cron")
 	}
 }

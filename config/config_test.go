@@ -152,6 +152,9 @@ func TestParse_Mistakes(t *testing.T) {
 		{"  a: {schedule: '@daily', http: {url: 'http://h/', url-from-file: y}}", "url and url-from-file contradict each other"},
 		{"  a: {schedule: '@daily', http: {url: 'http://h/', header: {}}}", "job \"a\": http: unknown key \"header\": did you mean headers?"},
 		{"  a: {schedule: '@daily', orphans: kill, http: {url: 'http://h/'}}", "3:27: job \"a\": orphans is for commands"},
+		{"  a: {schedule: '@daily', command: x, on-lost: rerun}", "3:39: job \"a\": on-lost=rerun: it needs idempotent=yes"},
+		{"  a: {schedule: '@daily', command: x, on-lost: rerun, idempotent: no}", "3:39: job \"a\": on-lost=rerun: it needs idempotent=yes"},
+		{"  a: {schedule: '@daily', command: x, lease: 2m}", "3:46: lease: 5s to 1m are allowed"},
 		{"  a: {schedule: x, command: y}\n  b: {schedule: '@daily', command: z, timeout: 5}",
 			"3:18: job \"a\": five fields expected\n4:48: timeout: 5 has no unit"},
 	} {

@@ -201,6 +201,15 @@ func (d *decoder) whole(j *Job, p pair, has map[string]pair) {
 		}
 		j.Env, j.Grace, j.Orphans = nil, 0, cronce.OrphansWait // from the defaults
 	}
+	var unfit *cronce.SettingError
+	if errors.As(j.Check(), &unfit) {
+		at := p.at // where the defaults have it
+		if q, ok := has[unfit.Key]; ok {
+			at = q.at
+		}
+		d.fail(at, unfit, "job %q: %v", j.Name, unfit)
+		return
+	}
 	q, scheduled := has["schedule"]
 	if !scheduled {
 		d.fail(p.at, nil, "job %q has no schedule: 'schedule:' is expected, as schedule: '0 3 * * *'", j.Name)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cronce/cronce"
 	"github.com/cronce/cronce/schedule"
 )
 
@@ -28,6 +29,7 @@ func (p *parser) jobLine(line, raw string, start int, d *directives) {
 	case !p.schedule(l, line, start, end, d): // says more than what may be wrong with the command
 	case err != nil:
 		p.errorf(at, nil, "%v", err)
+	case !p.agree(l, d):
 	case !d.failed() && !p.unknown(l, d):
 		p.file.Lines = append(p.file.Lines, l)
 	}
@@ -147,10 +149,22 @@ func describe(e *schedule.ParseError) string {
 	return s
 }
 
+// agree reports whether the settings go with each other.
+func (p *parser) agree(l *Line, d *directives) bool {
+	err := l.Job.Check()
+	var s *cronce.SettingError
+	if d.failed() || !errors.As(err, &s) {
+		return true
+	}
+	at := d.set[s.Key]
+	p.errorAt(at.line, at.column, err, "%v", err)
+	return false
+}
+
 // checkReboot refuses settings that are about ticks: @reboot has none.
 func (p *parser) checkReboot(d *directives) bool {
 	ok := true
-	for _, key := range []string{"zone", "seconds", "start-deadline"} {
+	for _, key := range []string{"zone", "seconds", "start-deadline", "on-lost"} {
 		if d.has(key) {
 			at := d.set[key]
 			p.errorAt(at.line, at.column, nil, "%s has no meaning for an @reboot line, which has no scheduled times", key)

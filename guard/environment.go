@@ -13,8 +13,8 @@ import (
 var told = []string{"CRONCE_JOB", "CRONCE_RUN_ID", "CRONCE_ATTEMPT", "CRONCE_TICK", "CRONCE_FENCE", "CRONCE_DEADLINE", "CRONCE_PREVIOUS_SUCCESS"}
 
 // Environment returns the environment env with what the command is told of its
-// run, and without what another run around it was told. attempt is from 1; the
-// run is ended at the deadline, if that is not zero.
+// run, and without what another run around it was told. attempt is the run's own,
+// from 1: a re-run counts on. The run is ended at the deadline, if that is not zero.
 func Environment(env []string, l cronce.Lease, attempt int, deadline time.Time) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -23,7 +23,7 @@ func Environment(env []string, l cronce.Lease, attempt int, deadline time.Time) 
 	env = append(env,
 		"CRONCE_JOB="+l.Run.Job,
 		"CRONCE_RUN_ID="+l.Run.ID,
-		"CRONCE_ATTEMPT="+strconv.Itoa(attempt),
+		"CRONCE_ATTEMPT="+strconv.Itoa(attempt+max(l.Run.Attempt-1, 0)),
 	)
 	if !l.Run.Tick.IsZero() {
 		env = append(env, "CRONCE_TICK="+cronce.Stamp(l.Run.Tick))

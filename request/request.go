@@ -197,7 +197,7 @@ func (r Request) build(run cronce.Run, attempt int) (req *http.Request, secrets 
 	req.Header.Set("Idempotency-Key", Key(run))
 	req.Header.Set("Cronce-Job", url.PathEscape(run.Job))
 	req.Header.Set("Cronce-Run-Id", run.ID)
-	req.Header.Set("Cronce-Attempt", strconv.Itoa(attempt))
+	req.Header.Set("Cronce-Attempt", strconv.Itoa(attempt+max(run.Attempt-1, 0))) // a re-run counts on
 	if !run.Tick.IsZero() {
 		req.Header.Set("Cronce-Tick", cronce.Stamp(run.Tick))
 	}

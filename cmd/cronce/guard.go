@@ -61,8 +61,12 @@ func guardTask(ctx context.Context) error {
 			return handover.Tell(report, cronce.Result{}, err)
 		}
 	}
+	var lock machineLock
+	if task.Shared {
+		lock, _, _ = openMachineLock(task.Store) // serve has said it, if there is none
+	}
 	w := work{
-		gone: gone, job: task.Job, warning: task.Warning, say: newSay(os.Stderr, "text", slog.LevelWarn),
+		gone: gone, lock: lock, job: task.Job, warning: task.Warning, say: newSay(os.Stderr, "text", slog.LevelWarn),
 		command: guard.Command{
 			Path: string(task.Path), Args: handover.Strings(task.Args), Env: handover.Strings(task.Env), Dir: string(task.Dir),
 			Input: string(task.Input), Stdout: out, Stderr: out,

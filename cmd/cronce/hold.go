@@ -30,6 +30,7 @@ type holding struct {
 	in      *invocation
 	store   *cronce.Store
 	signals *guard.Signals
+	lock    machineLock
 	say     *slog.Logger
 	away    bool // that the store cannot be reached was said
 	waits   bool // that another has it was said
@@ -57,7 +58,11 @@ func hold(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return cli.Fail(stderr, err)
 	}
 	defer store.Close()
-	h := &holding{in: in, store: store, signals: signals, say: newSay(stderr, in.format, in.level).With("job", in.job.Name)}
+	lock, err := in.machineLock(newSay(stderr, in.format, in.level).With("job", in.job.Name))
+	if err != nil {
+		return cli.Fail(stderr, err)
+	}
+	h := &holding{lock: lock, in: in, store: store, signals: signals, say: newSay(stderr, in.format, in.level).With("job", in.job.Name)}
 	return h.loop(ctx, stderr)
 }
 
@@ -138,14 +143,14 @@ func (h *holding) loop(ctx context.Context, stderr io.Writer) int {
 
 // claim asks for the place. Nothing is decided, or put on record, while another has it.
 func (h *holding) claim(ctx context.Context) (cronce.Lease, error) {
-	c := cronce.Claim{RunID: cronce.NewRunID(), Job: h.in.job.Name, CatchUp: true, Holder: cronce.ThisProcess("hold")}
+	c := cronce.Claim{RunID: cronce.NewRunID(), Job: h.in.job.Name, CatchUp: true, TTL: h.in.job.Lease, Holder: cronce.ThisProcess("hold")}
 	return h.in.offer(ctx, h.store, c)
 }
 
 // run runs the command once.
 func (h *holding) run(ctx context.Context, l cronce.Lease) (cronce.Result, error) {
 	path, notFound := h.in.lookPath()
-	w := work{gone: goneLender(), job: h.in.job, say: newSay(os.Stderr, h.in.format, h.in.level), command: guard.Command{
+	w := work{gone: goneLender(), lock: h.lock, job: h.in.job, say: newSay(os.Stderr, h.in.format, h.in.level), command: guard.Command{
 		Path: path, Args: h.in.command, Env: os.Environ(), NotFound: notFound,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: h.in.terminal || isTerminal(os.Stdout) || isTerminal(os.Stderr),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -79,7 +80,7 @@ func runJob(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func (in *invocation) claim(now time.Time) cronce.Claim {
 	c := cronce.Claim{
 		RunID: cronce.NewRunID(), Job: in.job.Name, Definition: in.job.Definition(),
-		Overlap: in.job.Overlap, Tick: in.tick.UTC(), Holder: cronce.ThisProcess("run"),
+		Overlap: in.job.Overlap, Tick: in.tick.UTC(), TTL: in.job.Lease, Holder: cronce.ThisProcess("run"),
 	}
 	c.Holder.Guard = true
 	if in.tick.IsZero() {
@@ -124,6 +125,10 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, signals 
 		return refuse(err)
 	}
 	defer store.Close()
+	lock, err := in.machineLock(say)
+	if err != nil {
+		return refuse(err)
+	}
 	if in.typed() {
 		say.Warn("typed at a terminal, so this is a run by hand and takes no tick (--tick names one)")
 	}
@@ -150,7 +155,7 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, signals 
 	}
 	say.Info("run " + l.Run.ID + " starts, " + tickText(l.Run.Tick))
 	path, lookErr := in.lookPath()
-	w := work{gone: goneLender(), job: in.job, say: newSay(stderr, in.format, in.level), command: guard.Command{
+	w := work{gone: goneLender(), lock: lock, job: in.job, say: newSay(stderr, in.format, in.level), command: guard.Command{
 		Path: path, Args: in.command, Env: os.Environ(), NotFound: lookErr,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: in.terminal || isTerminal(os.Stdout) || isTerminal(os.Stderr),
@@ -173,14 +178,27 @@ func (in *invocation) open(readOnly bool) (*cronce.Store, error) {
 	return localstore.Open(localstore.Options{Dir: in.store, ReadOnly: readOnly})
 }
 
+// machineLock is where the run has its lock of this machine, if it needs one.
+func (in *invocation) machineLock(say *slog.Logger) (machineLock, error) {
+	if lent == nil {
+		return machineLock{}, nil
+	}
+	k, missing, err := openMachineLock(in.store)
+	if missing != nil {
+		say.Info(missing.Error())
+	}
+	return k, err
+}
+
 // offer makes the claim. On a store that hosts share it is made again, as the same one,
 // when no answer comes, for as long as the store may take to be reached.
 func (in *invocation) offer(ctx context.Context, store *cronce.Store, c cronce.Claim) (l cronce.Lease, err error) {
 	if lent == nil {
 		return store.Claim(ctx, c)
 	}
+	ttl := cmp.Or(c.TTL, cronce.DefaultTTL)
 	for until := cronce.SinceBoot() + in.storeTimeout; ; {
-		patient, done := context.WithTimeout(ctx, min(in.storeTimeout, cronce.DefaultTTL/3))
+		patient, done := context.WithTimeout(ctx, min(in.storeTimeout, ttl/3))
 		l, err = store.ClaimInTime(patient, c)
 		done()
 		if cronce.Answered(err) || cronce.SinceBoot() >= until {

@@ -152,6 +152,9 @@ func writeRun(w io.Writer, r cronce.Run, readable bool) {
 	row("run", r.ID)
 	row("job", r.Job)
 	row("tick", cronce.Stamp(r.Tick))
+	if r.Attempt > 1 {
+		row("attempt", fmt.Sprintf("%d, as the run before was lost", r.Attempt))
+	}
 	row("result", cli.Outcome(r))
 	row("start", cronce.Stamp(r.Start))
 	row("end", cronce.Stamp(r.End))

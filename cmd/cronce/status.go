@@ -49,16 +49,28 @@ func status(ctx context.Context, args []string, stdout io.Writer) error {
 	} else if states, err = store.Jobs(ctx); err != nil {
 		return err
 	}
-	now := time.Now()
-	var serves localstore.Serves // hosts that share a store are not seen from here
-	if !store.Shared() {
+	now, err := store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	var serves localstore.Serves
+	nobody := func(s cronce.JobState) (bool, error) {
+		return s.Last != nil && s.Last.Holder.Via == "serve" && !serves.Serve(s.Job), nil
+	}
+	if store.Shared() { // its hosts are not seen from here, but what they do is
+		nobody = func(s cronce.JobState) (bool, error) { return unattended(ctx, store, s, now) }
+	} else {
 		serves = localstore.ReadServes(*dir)
 	}
 	left := false
 	list := make([]cli.StateOf, len(states))
 	for i, s := range states {
 		list[i] = cli.StateOf{JobState: s, Next: cli.NextTick(s, now)}
-		if s.Last != nil && s.Last.Holder.Via == "serve" && !store.Shared() && !serves.Serve(s.Job) {
+		alone, err := nobody(s)
+		if err != nil {
+			return err
+		}
+		if alone {
 			list[i].Next, left = "-", true // nobody is there to start it
 		}
 	}
@@ -70,8 +82,42 @@ func status(ctx context.Context, args []string, stdout io.Writer) error {
 		return out.Flush()
 	}
 	cli.WriteStates(out, list, now, false)
-	if left && serves.Count == 0 {
+	switch {
+	case left && store.Shared():
+		fmt.Fprintln(out, "where no NEXT is shown, the last tick was not decided: no host serves or runs that job")
+	case left && serves.Count == 0:
 		fmt.Fprintln(out, "no serve is running on this store")
 	}
 	return out.Flush()
+}
+
+// decidedWithin is how soon after a tick some host has decided it.
+const decidedWithin = 30 * time.Second
+
+// unattended reports whether no host has decided the job's last tick, although none waits
+// for a run to end: nobody will start the next one.
+func unattended(ctx context.Context, store *cronce.Store, s cronce.JobState, now time.Time) (bool, error) {
+	if s.Definition.Schedule == "" || len(s.Live) > 0 {
+		return false, nil
+	}
+	job, err := cli.JobOf(s.Job, s.Definition)
+	if err != nil {
+		return false, nil // NEXT says so
+	}
+	schedule, err := job.Parse()
+	if err != nil {
+		return false, nil
+	}
+	due := schedule.Prev(now.Add(-decidedWithin - job.Jitter))
+	if due.IsZero() || !due.After(s.Since) || s.Last != nil && !s.Last.Tick.Before(due) {
+		return false, nil
+	}
+	// The run that was decided last may be one by hand, or of a tick that was caught up.
+	runs, err := store.Runs(ctx, cronce.RunQuery{Job: s.Job, Since: due})
+	for _, r := range runs {
+		if !r.Tick.Before(due) {
+			return false, nil
+		}
+	}
+	return true, err
 }

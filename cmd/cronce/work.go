@@ -28,6 +28,7 @@ type work struct {
 	warning time.Duration // when to say that it goes on for long; 0: never
 	say     *slog.Logger
 	command guard.Command
+	lock    machineLock     // for a lease that expires
 	gone    <-chan struct{} // closed when nobody renews the lease any more; nil: that does not happen
 }
 
@@ -90,8 +91,15 @@ func (w work) underExpiring(ctx context.Context, cancel context.CancelCauseFunc,
 		case <-tending.Done():
 		}
 	})
-	w.warnLater(tending, l, guard.SinceBoot())
-	r := w.tries(ctx, store, l, signals)
+	r, start := w.take(ctx, store, l, signals)
+	if start {
+		w.warnLater(tending, l, guard.SinceBoot())
+		r = w.tries(ctx, store, l, signals)
+	}
+	if w.command.Lock != nil {
+		// Before the lease is: who has that next is to find it free.
+		w.lock.machine.Unlock(w.command.Lock, l.FreeLock)
+	}
 	done()
 	tended.Wait()
 	return r, store.Conclude(context.WithoutCancel(ctx), *latest.Load(), r)

@@ -22,17 +22,18 @@ import (
 type borrower struct {
 	store *cronce.Store
 	pid   int
-	ended chan struct{} // closed when the guard has
+	gone  chan struct{} // closed when the guard has ended
 
-	mu   sync.Mutex
-	held cronce.Lease
-	live bool
+	mu    sync.Mutex
+	held  cronce.Lease
+	live  bool           // its end is not on record
+	ended *cronce.Result // of its work, which has ended; nil: it goes on
 }
 
 // newBorrower returns the borrower that is that process, with the lease that it has, if
 // it has one.
 func newBorrower(store *cronce.Store, pid int, l cronce.Lease) *borrower {
-	return &borrower{store: store, pid: pid, ended: make(chan struct{}), held: l, live: l.Run.ID != ""}
+	return &borrower{store: store, pid: pid, gone: make(chan struct{}), held: l, live: l.Run.ID != ""}
 }
 
 // serve lends the store to a guard until it has ended.
@@ -40,30 +41,54 @@ func (b *borrower) serve(conn *os.File, wait func() error) {
 	lending := make(chan struct{})
 	go func() {
 		defer close(lending)
-		handover.Lend(context.Background(), conn, b.store, b.heard)
+		handover.Lend(context.Background(), conn, b.store, b)
 	}()
 	go b.watch()
 	wait()
 	conn.Close()
 	<-lending
-	close(b.ended)
+	close(b.gone)
 }
 
-// heard follows the lease.
-func (b *borrower) heard(l cronce.Lease, ended bool) {
+// Leased is of [handover.Listener], as are the next two. A renewal may be answered after
+// the work has ended.
+func (b *borrower) Leased(l cronce.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.live = !ended
-	if !ended {
-		b.held = l
+	if l.Run.ID != b.held.Run.ID {
+		b.live, b.ended = true, nil
 	}
+	b.held = l
 }
 
-// lease is the one that it has, if it has one.
-func (b *borrower) lease() (cronce.Lease, bool) {
+func (b *borrower) Ending(_ cronce.Lease, r cronce.Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.held, b.live
+	b.ended = &r
+}
+
+func (b *borrower) Ended(cronce.Lease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.live = false
+}
+
+// works is the lease under which its work goes on, if there is one.
+func (b *borrower) works() (l cronce.Lease, works bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held, b.live && b.ended == nil
+}
+
+// unfinished is the lease whose end is not on record, if there is one, and how its run
+// ended: the guard was killed.
+func (b *borrower) unfinished() (l cronce.Lease, r cronce.Result, is bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended != nil {
+		return b.held, *b.ended, b.live
+	}
+	return b.held, cronce.Result{Outcome: cronce.Cancelled, ExitCode: cli.LeaseLost, Message: guardKilled}, b.live
 }
 
 // lookEvery is how often it is looked whether a guard keeps to its lease: timers stand
@@ -75,7 +100,7 @@ const lookEvery = time.Second
 func (b *borrower) watch() {
 	for {
 		wait := lookEvery
-		if l, live := b.lease(); live && l.TTL > 0 {
+		if l, works := b.works(); works && l.TTL > 0 {
 			last := l.EndAt() + (l.Sent+l.TTL-l.EndAt())/2
 			left := last - cronce.SinceBoot()
 			if left <= 0 {
@@ -85,7 +110,7 @@ func (b *borrower) watch() {
 		}
 		timer := time.NewTimer(wait)
 		select {
-		case <-b.ended:
+		case <-b.gone:
 			timer.Stop()
 			return
 		case <-timer.C:
@@ -122,11 +147,10 @@ func (b *borrower) endAll() {
 
 // bury deals with a guard of serve that was killed: it ends what that has left, which
 // init has inherited, and says so.
-func (b *borrower) bury(ctx context.Context, l cronce.Lease) (cronce.Result, error) {
-	<-b.ended
-	if last, live := b.lease(); live {
-		l = last
-	} else {
+func (b *borrower) bury(ctx context.Context) (cronce.Result, error) {
+	<-b.gone
+	l, r, unfinished := b.unfinished()
+	if !unfinished {
 		return cronce.Result{Outcome: cronce.Lost, Message: "its guard process was killed after its end was on record"}, nil
 	}
 	for {
@@ -139,7 +163,6 @@ func (b *borrower) bury(ctx context.Context, l cronce.Lease) (cronce.Result, err
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	r := cronce.Result{Outcome: cronce.Cancelled, ExitCode: cli.LeaseLost, Message: guardKilled}
 	return r, b.store.Conclude(context.WithoutCancel(ctx), l, r)
 }
 

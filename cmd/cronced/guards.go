@@ -85,7 +85,7 @@ func (g *guards) work(ctx context.Context, l cronce.Lease, begun func()) (cronce
 	close(ended)
 	switch {
 	case !ok && g.store.Shared():
-		r, err = p.borrower.bury(ctx, l)
+		r, err = p.borrower.bury(ctx)
 	case !ok:
 		l.Lock.Close()
 		r, err = cronce.Result{Outcome: cronce.Lost, Message: "its guard process was killed"}, errors.New("what it started may go on; while it does, the job is held")

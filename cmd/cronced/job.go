@@ -254,6 +254,9 @@ func jobUpdate(ctx context.Context, args []string, stdout io.Writer) error {
 			return cli.Misuse("job", "%w", err)
 		}
 	}
+	if err := job.Check(); err != nil {
+		return cli.Misuse("job", "job %q: %w", name, err)
+	}
 	if job.Schedule != "" {
 		if _, err := job.Parse(); err != nil {
 			return cli.Misuse("job", "--schedule: %w", err)

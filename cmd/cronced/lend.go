@@ -70,7 +70,7 @@ func lend(ctx context.Context, args []string, stderr io.Writer) int {
 				if s := sig.(syscall.Signal); !terminal || s != syscall.SIGINT && s != syscall.SIGQUIT {
 					cmd.Process.Signal(s)
 				}
-			case <-b.ended:
+			case <-b.gone:
 				return
 			}
 		}
@@ -80,13 +80,12 @@ func lend(ctx context.Context, args []string, stderr io.Writer) int {
 	if !status.Signaled() {
 		return status.ExitStatus()
 	}
-	l, live := b.lease()
-	if !live {
+	l, r, unfinished := b.unfinished()
+	if !unfinished {
 		return 128 + int(status.Signal())
 	}
 	b.endAll()
 	fmt.Fprintf(stderr, "cronce: %s: run %s: its guard process was killed: what it had started was ended\n", l.Run.Job, l.Run.ID)
-	r := cronce.Result{Outcome: cronce.Cancelled, ExitCode: cli.LeaseLost, Message: guardKilled}
 	if err := store.Conclude(ctx, l, r); err != nil {
 		fmt.Fprintf(stderr, "cronce: %s: run %s: that is not on record: %v\n", l.Run.Job, l.Run.ID, err)
 	}

@@ -164,6 +164,9 @@ func (l *lines) report(e cronce.Event) {
 	switch e.Kind {
 	case cronce.EventStarted:
 		text := fmt.Sprintf("started    tick %s  run %s", cronce.Stamp(e.Tick), e.Run.ID)
+		if e.Run.Attempt > 1 {
+			text += fmt.Sprintf("  attempt %d, as the run before was lost", e.Run.Attempt)
+		}
 		if late := e.Run.Start.Sub(e.Tick); late >= time.Second {
 			text += fmt.Sprintf("  %s late", late.Round(time.Millisecond))
 		}
@@ -182,6 +185,9 @@ func (l *lines) report(e cronce.Event) {
 		errors.As(e.Err, &skip)
 		l.say(e.Job, "skipped    tick %s  %s", cronce.Stamp(e.Tick), skip.Why())
 	case cronce.EventLive:
+		if _, ours := l.live[e.Run.ID]; ours {
+			return
+		}
 		l.say(e.Job, "goes on    tick %s  run %s, pid %d on %s by %s, since %s",
 			cronce.Stamp(e.Tick), e.Run.ID, e.Run.Holder.PID, e.Run.Holder.Host, e.Run.Holder.Via, cronce.Stamp(e.Run.Start))
 	case cronce.EventLeft:

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/cronce/cronce"
@@ -47,6 +49,17 @@ func openToServe(ctx context.Context, f *cli.Flags, place string) (*cronce.Store
 	return openWith(ctx, f, place, func(dir string) (*cronce.Store, error) {
 		return localstore.Open(localstore.Options{Dir: dir})
 	})
+}
+
+// openMachine looks whether runs under a shared store can have a lock of this machine. A
+// place that somebody named must be fit for it; without one, runs go without, and missing
+// says so.
+func openMachine() (missing, err error) {
+	named := os.Getenv(cli.LocalStoreVariable)
+	if _, err = localstore.OpenMachine(named); err == nil || named != "" {
+		return nil, err
+	}
+	return fmt.Errorf("jobs go without a lock of this machine (%s names a folder for it): %w", cli.LocalStoreVariable, err), nil
 }
 
 // soon bounds what a command asks of a shared store, as what it takes to reach it is.

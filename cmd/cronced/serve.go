@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -117,10 +118,19 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if s.thin, err = openThin(); err != nil {
 		return err
 	}
+	var unlocked error
+	if s.store.Shared() {
+		if unlocked, err = openMachine(); err != nil {
+			return err
+		}
+	}
 	defer s.thin.file.Close()
 	s.reap = newReaper(os.Getpid())
 	s.out = newLines(stdout, asJSON)
 	defer s.out.close()
+	if unlocked != nil {
+		s.out.say("serve", "warning    %v", unlocked)
+	}
 	return s.run(ctx, jobs, maxRunning)
 }
 
@@ -167,6 +177,12 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 	s.out.say("serve", "cronce %s serves %s%s, pid %d", build.Version(), count(len(jobs), "job"), s.of(), os.Getpid())
 	notify("READY=1")
 
+	if s.store.Shared() {
+		var pruning sync.WaitGroup
+		pruning.Go(func() { (&retention{store: s.store, every: pruneEvery, out: s.out}).run(offering) })
+		defer pruning.Wait()
+		defer stopOffering()
+	}
 	done := make(chan error, 1)
 	go func() { done <- s.scheduler.Run(offering) }()
 	look := time.NewTicker(watchEvery)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -61,6 +62,11 @@ func sharedCheck(ctx context.Context, f *cli.Flags, place string, stdout io.Writ
 	}
 	row(true, "store", cli.WithoutSecrets(place)+" answers in "+cli.Brief(took))
 	row(ahead.Abs()-took/2 <= cronce.MaxSkew, "clock", fmt.Sprintf("this host's is %s ahead of the store's", ahead.Round(time.Millisecond)))
+	if missing, err := openMachine(); missing != nil || err != nil {
+		row(false, "lock of this machine", errors.Join(missing, err).Error())
+	} else {
+		row(true, "lock of this machine", "there is a place for it")
+	}
 	for _, s := range states {
 		row(s.Problem == "", "job "+s.Job, cli.Doing(s, now))
 	}

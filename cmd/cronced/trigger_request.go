@@ -44,7 +44,7 @@ func (t *triggered) send(ctx context.Context, stdout, stderr io.Writer) error {
 	holder := cronce.ThisProcess("trigger")
 	holder.Guard = true
 	holder.User = requester()
-	l, err := store.Decide(ctx, cronce.Claim{RunID: cronce.NewRunID(), Job: t.job, Holder: holder})
+	l, err := store.Decide(ctx, cronce.Claim{RunID: cronce.NewRunID(), Job: t.job, TTL: t.policies.Lease, Holder: holder})
 	var skipped *cronce.SkippedError
 	var got gotSignal
 	switch {

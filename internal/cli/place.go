@@ -15,6 +15,10 @@ const DefaultStoreTimeout = 5 * time.Second
 // StoreTimeoutVariable is the environment variable for --store-timeout.
 const StoreTimeoutVariable = "CRONCE_STORE_TIMEOUT"
 
+// LocalStoreVariable is the environment variable that names the local store where
+// CRONCE_STORE names one that hosts share.
+const LocalStoreVariable = "CRONCE_LOCAL_STORE"
+
 // IsURL reports whether a store is named by a URL, and so is not a local one.
 func IsURL(store string) bool {
 	return strings.Contains(store, "://") && !strings.HasPrefix(store, "file://")

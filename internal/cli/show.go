@@ -23,6 +23,9 @@ func Doing(s cronce.JobState, now time.Time) string {
 	case len(s.Live) == 1:
 		r := s.Live[0]
 		text = fmt.Sprintf("running for %s (pid %d on %s)", Brief(now.Sub(r.Start)), r.Holder.PID, r.Holder.Host)
+		if r.Attempt > 1 {
+			text += fmt.Sprintf(", attempt %d", r.Attempt)
+		}
 	case len(s.Live) > 1:
 		text = fmt.Sprintf("%d running, the oldest for %s", len(s.Live), Brief(now.Sub(s.Live[0].Start)))
 	case s.Paused == nil:
@@ -60,6 +63,9 @@ func Last(s cronce.JobState, now time.Time) string {
 		text += " (" + string(r.Skip) + ")"
 	} else if !r.Live() && r.Outcome != cronce.Lost {
 		text += " in " + Took(r, now)
+	}
+	if r.Attempt > 1 {
+		text += fmt.Sprintf(", attempt %d", r.Attempt)
 	}
 	return text
 }
@@ -116,6 +122,13 @@ func Took(r cronce.Run, now time.Time) string {
 
 // Note is what else there is to say of a run.
 func Note(r cronce.Run) string {
+	if r.Attempt > 1 {
+		return strings.TrimSuffix(fmt.Sprintf("attempt %d; %s", r.Attempt, remark(r)), "; ")
+	}
+	return remark(r)
+}
+
+func remark(r cronce.Run) string {
 	switch {
 	case r.Held != "":
 		return fmt.Sprintf("%s: run %s held it", r.Skip, r.Held)

@@ -138,9 +138,18 @@ func (f *failure) unpack() error {
 	return errors.New(f.Text)
 }
 
-// Lend answers a borrower's calls from the store until the borrower has gone. heard, if not
-// nil, is told of each lease that was given or renewed, and of its end, ended.
-func Lend(ctx context.Context, conn io.ReadWriter, store *cronce.Store, heard func(l cronce.Lease, ended bool)) {
+// Listener is told what a borrower does with its leases.
+type Listener interface {
+	// Leased tells of a lease that was given or renewed.
+	Leased(l cronce.Lease)
+	// Ending tells that the work has ended, with that result, which is about to be put on
+	// record; Ended that it is.
+	Ending(l cronce.Lease, r cronce.Result)
+	Ended(l cronce.Lease)
+}
+
+// Lend answers a borrower's calls from the store until the borrower has gone.
+func Lend(ctx context.Context, conn io.ReadWriter, store *cronce.Store, heard Listener) {
 	ctx, cancel := context.WithCancel(ctx)
 	var calls sync.WaitGroup
 	defer calls.Wait()
@@ -159,14 +168,17 @@ func Lend(ctx context.Context, conn io.ReadWriter, store *cronce.Store, heard fu
 				ctx, done = context.WithTimeout(ctx, c.Patience)
 				defer done()
 			}
+			if c.Op == "finish" {
+				c.Result.Output = c.Output
+				heard.Ending(c.Lease, c.Result)
+			}
 			r, err := c.do(ctx, store)
-			if err == nil && heard != nil {
-				switch c.Op {
-				case "claim", "renew":
-					heard(r.Lease, false)
-				case "finish":
-					heard(c.Lease, true)
-				}
+			switch {
+			case err != nil:
+			case c.Op == "claim" || c.Op == "renew":
+				heard.Leased(r.Lease)
+			case c.Op == "finish":
+				heard.Ended(c.Lease)
 			}
 			r.ID, r.Err = c.ID, pack(err)
 			writing.Lock()
@@ -184,7 +196,6 @@ func (c call) do(ctx context.Context, store *cronce.Store) (r reply, err error) 
 	case "renew":
 		r.Lease, err = store.Renew(ctx, c.Lease)
 	case "finish":
-		c.Result.Output = c.Output
 		err = store.Finish(ctx, c.Lease, c.Result)
 	case "request":
 		err = store.Request(ctx, c.Request)

@@ -23,9 +23,29 @@ func Build(dir string) error {
 	return build(dir, "./cmd/cronce", "./cmd/cronced")
 }
 
+// A Patch is a change to a source file of the module, in a build of its own.
+type Patch struct {
+	File     string // from the module's root
+	Old, New string // Old stands there once
+}
+
+// BuildTest builds the test program of a package as BuildWithClock builds cronce, and
+// with the patches.
+func BuildTest(program, pkg string, patches ...Patch) error {
+	return withClock(patches, func(overlay string) error {
+		return goBuild("test", "-c", "-o", program, overlay, pkg)
+	})
+}
+
 // build runs go build in the module's root.
 func build(dir string, args ...string) error {
-	flags := []string{"build", "-buildvcs=false", "-o", dir + "/"}
+	return goBuild(append([]string{"build", "-o", dir + "/"}, args...)...)
+}
+
+// goBuild runs go in the module's root, for something to be built.
+func goBuild(args ...string) error {
+	flags := []string{args[0], "-buildvcs=false"}
+	args = args[1:]
 	if Race {
 		flags = append(flags, "-race")
 	}

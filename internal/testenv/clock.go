@@ -30,16 +30,50 @@ func BuildWithClock(dir string) error {
 }
 
 func buildWithClock(dir string, packages ...string) error {
+	return withClock(nil, func(overlay string) error {
+		return build(dir, append([]string{overlay}, packages...)...)
+	})
+}
+
+// withClock builds with the flag that brings in the clock, and the patches.
+func withClock(patches []Patch, build func(overlay string) error) error {
 	temp, err := os.MkdirTemp("", "cronce-overlay")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(temp)
-	overlay, err := clockOverlay(temp)
+	files, err := clockFiles()
 	if err != nil {
 		return err
 	}
-	return build(dir, append([]string{"-overlay=" + overlay}, packages...)...)
+	if err := Apply(patches, files); err != nil {
+		return err
+	}
+	overlay, err := writeOverlay(temp, files)
+	if err != nil {
+		return err
+	}
+	return build("-overlay=" + overlay)
+}
+
+// Apply puts the patched files, by their whole paths, in with the others.
+func Apply(patches []Patch, files map[string]string) error {
+	for _, p := range patches {
+		path := filepath.Join(moduleRoot(), p.File)
+		text, ok := files[path]
+		if !ok {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			text = string(b)
+		}
+		if n := strings.Count(text, p.Old); n != 1 {
+			return fmt.Errorf("a patch does not fit: %s has %q %d times, not once", p.File, p.Old, n)
+		}
+		files[path] = strings.Replace(text, p.Old, p.New, 1)
+	}
+	return nil
 }
 
 //go:embed testdata/time/testclock.go
@@ -59,35 +93,40 @@ var clockPatches = []struct {
 	{"tick.go", "when(d), int64(d)", "when(d), testReal(d)", 2},
 }
 
-// clockOverlay writes what go build's -overlay needs into the folder.
-func clockOverlay(dir string) (string, error) {
+// clockFiles are the files of a package time with the clock, by their paths.
+func clockFiles() (map[string]string, error) {
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
-		return "", fmt.Errorf("go env GOROOT: %w", err)
+		return nil, fmt.Errorf("go env GOROOT: %w", err)
 	}
 	src := filepath.Join(strings.TrimSpace(string(out)), "src", "time")
-	files := map[string]string{"testclock.go": testclock}
+	files := map[string]string{filepath.Join(src, "testclock.go"): testclock}
 	for _, p := range clockPatches {
-		text, ok := files[p.file]
+		path := filepath.Join(src, p.file)
+		text, ok := files[path]
 		if !ok {
-			b, err := os.ReadFile(filepath.Join(src, p.file))
+			b, err := os.ReadFile(path)
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			text = string(b)
 		}
 		if n := strings.Count(text, p.old); n != p.times {
-			return "", fmt.Errorf("package time is not as the test clock knows it: %s has %q %d times, not %d", p.file, p.old, n, p.times)
+			return nil, fmt.Errorf("package time is not as the test clock knows it: %s has %q %d times, not %d", p.file, p.old, n, p.times)
 		}
-		files[p.file] = strings.ReplaceAll(text, p.old, p.new)
+		files[path] = strings.ReplaceAll(text, p.old, p.new)
 	}
+	return files, nil
+}
+
+// writeOverlay writes what go build's -overlay needs into the folder.
+func writeOverlay(dir string, files map[string]string) (string, error) {
 	replace := map[string]string{}
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+	for path, text := range files {
+		replace[path] = filepath.Join(dir, fmt.Sprintf("%d-%s", len(replace), filepath.Base(path)))
+		if err := os.WriteFile(replace[path], []byte(text), 0o644); err != nil {
 			return "", err
 		}
-		replace[filepath.Join(src, name)] = path
 	}
 	b, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

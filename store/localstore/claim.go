@@ -54,6 +54,10 @@ func (s *section) claim(c cronce.Claim) (cronce.Lease, error) {
 		return s.again(c, run, now)
 	}
 
+	offered := c.Offered
+	if offered.IsZero() {
+		offered = now
+	}
 	slot := 1
 	if !c.Tick.IsZero() {
 		taken, err := s.decisions(c.Tick, c.Attempt)
@@ -72,12 +76,14 @@ func (s *section) claim(c cronce.Claim) (cronce.Lease, error) {
 		if c.Tick.After(now) {
 			return none, &cronce.SkewError{Job: c.Job, Tick: c.Tick, Now: now}
 		}
+		if c.Attempt > 1 {
+			if err := s.rerun(c, len(taken), lives, offered); err != nil {
+				return none, err
+			}
+		}
 	}
 
-	d := decision{s: s, c: c, slot: slot, now: now, offered: c.Offered}
-	if d.offered.IsZero() {
-		d.offered = now
-	}
+	d := decision{s: s, c: c, slot: slot, now: now, offered: offered}
 	if !c.Tick.IsZero() {
 		// A run by hand is what a person wants now, whatever was said of ticks.
 		if p := s.st.Paused; p != nil {

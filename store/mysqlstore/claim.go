@@ -59,7 +59,7 @@ func (t *tx) claim(ctx context.Context, c cronce.Claim, srv *server) (lease cron
 	case srv.kept != srv.identity || t.d.memory.goneBack(srv, s.job):
 		return lease, nil, look, t.end(ctx)
 	}
-	taken, byID, err := s.read(ctx, c)
+	taken, firsts, byID, err := s.read(ctx, c)
 	switch {
 	case err != nil:
 		return lease, nil, done, err
@@ -67,7 +67,7 @@ func (t *tx) claim(ctx context.Context, c cronce.Claim, srv *server) (lease cron
 		return lease, fmt.Errorf("job %q: run id %s is one of job %q", c.Job, c.RunID, byID.Job), done, t.commit(ctx)
 	}
 	s.survey()
-	cl := &claim{section: s, Claim: c, taken: taken, known: srv.known, seen: srv.seen, offered: c.Offered}
+	cl := &claim{section: s, Claim: c, taken: taken, firsts: firsts, known: srv.known, seen: srv.seen, offered: c.Offered}
 	if cl.offered.IsZero() {
 		cl.offered = s.now
 	}
@@ -88,10 +88,10 @@ func (t *tx) claim(ctx context.Context, c cronce.Claim, srv *server) (lease cron
 
 // read reads what can matter beside the job: nothing for a tick higher than any
 // that was decided, where no run lives.
-func (s *section) read(ctx context.Context, c cronce.Claim) (taken []*runRow, byID *runRow, err error) {
+func (s *section) read(ctx context.Context, c cronce.Claim) (taken, firsts []*runRow, byID *runRow, err error) {
 	ticks := c.Tick.IsZero() || !c.Tick.After(s.job.highest)
 	if !ticks && len(s.mayLive) == 0 {
-		return nil, nil, nil
+		return nil, nil, nil, nil
 	}
 	var readers []func(*sql.Rows) error
 	if s.addLive() {
@@ -101,8 +101,8 @@ func (s *section) read(ctx context.Context, c cronce.Claim) (taken []*runRow, by
 		s.add("SELECT "+runColumns+" FROM cronce_runs r WHERE r.id = ?", c.RunID)
 		readers = append(readers, s.keep)
 	}
-	if ticks && !c.Tick.IsZero() {
-		s.add("SELECT "+runColumns+" FROM cronce_runs r WHERE r.job = ? AND r.tick = ? AND r.attempt = ? ORDER BY r.started, r.id", c.Job, c.Tick.UTC(), c.Attempt)
+	of := func(runs *[]*runRow, attempt int) {
+		s.add("SELECT "+runColumns+" FROM cronce_runs r WHERE r.job = ? AND r.tick = ? AND r.attempt = ? ORDER BY r.started, r.id", c.Job, c.Tick.UTC(), attempt)
 		readers = append(readers, func(rows *sql.Rows) error {
 			r, err := scanRun(rows)
 			if err != nil {
@@ -112,15 +112,21 @@ func (s *section) read(ctx context.Context, c cronce.Claim) (taken []*runRow, by
 				r = have
 			}
 			s.runs[r.ID] = r
-			taken = append(taken, r)
+			*runs = append(*runs, r)
 			return nil
 		})
 	}
+	if ticks && !c.Tick.IsZero() {
+		of(&taken, c.Attempt)
+		if c.Attempt > 1 {
+			of(&firsts, 1)
+		}
+	}
 	s.add("SELECT " + s.d.clock)
 	if err := s.query(ctx, append(readers, readTime(&s.now))...); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return taken, s.runs[c.RunID], nil
+	return taken, firsts, s.runs[c.RunID], nil
 }
 
 // claim is a claim that is decided now.
@@ -128,6 +134,7 @@ type claim struct {
 	*section
 	cronce.Claim
 	taken   []*runRow // who has its tick and attempt
+	firsts  []*runRow // for a re-run: who has its tick
 	known   bool      // the store
 	seen    time.Time
 	offered time.Time
@@ -199,12 +206,42 @@ func (c *claim) due() error {
 		return &cronce.TakenError{Job: c.Job, Tick: c.Tick, Run: cronce.Run{Job: c.Job, Tick: c.Tick}}
 	case c.Tick.After(c.now):
 		return &cronce.SkewError{Job: c.Job, Tick: c.Tick, Now: c.now}
+	}
+	if c.Attempt > 1 {
+		if err := c.rerun(); err != nil {
+			return err
+		}
+	}
+	switch {
 	case !c.known && !c.Tick.After(c.seen):
 		return c.skip(cronce.SkipStoreRestarted, nil)
 	case c.job.Paused != nil:
 		return c.skip(cronce.SkipPaused, nil)
 	case c.StartDeadline > 0 && c.offered.Sub(c.Tick) > c.StartDeadline:
 		return c.skip(cronce.SkipLate, nil)
+	}
+	return nil
+}
+
+// rerun says why a tick is not to be run again.
+func (c *claim) rerun() error {
+	taken := &cronce.TakenError{Job: c.Job, Tick: c.Tick, Run: cronce.Run{Job: c.Job, Tick: c.Tick}}
+	var alive *runRow
+	lost := 0
+	for _, r := range c.firsts {
+		taken.Run = r.Run
+		switch r.state {
+		case running:
+			alive = r
+		case string(cronce.Lost):
+			lost++
+		}
+	}
+	switch {
+	case len(c.taken) >= lost && alive != nil:
+		return &cronce.HeldError{Holder: alive.Run, Offered: c.offered, Expires: alive.expires}
+	case len(c.taken) >= lost, c.job.highest.After(c.Tick):
+		return taken
 	}
 	return nil
 }

@@ -59,6 +59,30 @@ if definition ~= '' and definition ~= j[3] then
 	redis.call('HSET', JOB, 'definition', definition, 'since', stamp)
 end
 
+local function held(record, expires, doubt)
+	return {'held', record, int(offered), int(expires), doubt or '0'}
+end
+
+-- rerun says why a tick is not to be run again, of which so many runs were by now.
+local function rerun(again)
+	local lost, first, alive = 0, nil, nil
+	for other in string.gmatch(redis.call('HGET', JOB, string.sub(field, 1, -2) .. '1') or '', '%S+') do
+		first = other
+		local e = redis.call('HGET', JOB, 'e:' .. other)
+		if e and string.find(e, '"outcome":"lost"', 1, true) then lost = lost + 1 end
+		for _, l in ipairs(live) do
+			if l.id == other then alive = l end
+		end
+	end
+	if again >= lost and alive then return held(record(alive.id), alive.granted + alive.ttl) end
+	local taken = {'taken', first and record(first) or ''}
+	if again >= lost then return taken end
+	for _, f in ipairs(redis.call('HKEYS', JOB)) do
+		local tick = string.match(f, '^t:(%d+)/')
+		if tick and tick * 1000000 > due then return taken end
+	end
+end
+
 local slot = '0'
 if due then
 	local n, last = 0, nil
@@ -68,6 +92,8 @@ if due then
 	if pruned > now then return {'watermark', j[6], stamp} end
 	if due <= pruned then return {'taken', ''} end
 	if due > now then return {'skew', stamp} end
+	local refused = string.sub(field, -2) ~= '/1' and rerun(n)
+	if refused then return refused end
 	slot = int(n + 1)
 end
 
@@ -97,10 +123,6 @@ end
 local function skip(reason, held, holder)
 	decide((held and ',"held":"' .. held .. '"' or '') .. ',"skip":"' .. reason .. '"', 'live', lines(live))
 	return {'skipped', stamp, slot, reason, held or '', holder or '', paused or '', int(seen)}
-end
-
-local function held(record, expires, doubt)
-	return {'held', record, int(offered), int(expires), doubt or '0'}
 end
 
 if due then

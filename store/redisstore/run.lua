@@ -8,7 +8,7 @@ local j = redis.call('HMGET', JOB, 'live', 'place', 'definition', 'since', 'paus
 local live, place, paused, fence, success, taken = j[1], j[2], j[5], j[7], j[8] or '', j[10]
 local answer, length
 
-if due and live == '' and fence and not place and not paused and not j[9] and not taken and policy ~= 'allow'
+if due and live == '' and fence and not place and not paused and not j[9] and not taken and policy ~= 'allow' and string.sub(field, -2) == '/1'
 	and (definition == '' or definition == j[3])
 	and due <= now and now > tonumber(fence) and due > tonumber(j[6] or '0') and tonumber(j[6] or '0') <= now
 	and (ARGV[12] == '0' or offered - due <= tonumber(ARGV[12]))

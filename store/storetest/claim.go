@@ -139,18 +139,6 @@ var claimPromises = []promise{
 		}
 	}},
 
-	{"AttemptsOfATickAreDecidedApart", "3.7", func(e *env) {
-		e.finish(e.store, e.lease(e.store, e.claim("job", 0)), cronce.Failed)
-		second := e.claim("job", 0)
-		second.Attempt = 2
-		if l := e.lease(e.store, second); l.Run.Attempt != 2 {
-			e.t.Errorf("attempt %d, want 2", l.Run.Attempt)
-		}
-		second.RunID = cronce.NewRunID()
-		e.taken(e.store, second)
-		e.taken(e.store, e.claim("job", 0))
-	}},
-
 	{"LateTickIsSkipped", "3.1", func(e *env) {
 		c := e.claim("job", 0) // 20 minutes old
 		c.StartDeadline = 10 * time.Minute

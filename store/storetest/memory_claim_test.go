@@ -41,6 +41,12 @@ func (s *server) claim(c cronce.Claim) (cronce.Lease, error) {
 		switch {
 		case c.Tick.After(s.now()) && s.flaw != "ticks ahead are run":
 			return none, &cronce.SkewError{Job: j.Job, Tick: c.Tick, Now: s.now()}
+		case c.Attempt > 1:
+			if err := s.rerun(j, c, offered); err != nil {
+				return none, err
+			}
+		}
+		switch {
 		case !s.known && !c.Tick.After(s.seen):
 			return none, s.skip(j, c, cronce.SkipStoreRestarted, nil)
 		case j.Paused != nil && s.flaw != "a pause is not looked at":
@@ -116,6 +122,39 @@ func (s *server) decided(j *job, c cronce.Claim) error {
 		return &cronce.ConfigError{Store: "memory", What: "job " + j.Job + " has a pruning watermark ahead of the clock", Cure: "reset it"}
 	case !c.Tick.After(j.pruned):
 		return &cronce.TakenError{Job: j.Job, Tick: c.Tick, Run: cronce.Run{Job: j.Job, Tick: c.Tick}}
+	}
+	return nil
+}
+
+// rerun says why a tick is not to be run again.
+func (s *server) rerun(j *job, c cronce.Claim, offered time.Time) error {
+	var first, alive *run
+	lost, again, later := 0, 0, false
+	for _, r := range j.runs {
+		later = later || r.Tick.After(c.Tick)
+		switch {
+		case !r.Tick.Equal(c.Tick):
+		case r.Attempt > 1:
+			again++
+		default:
+			first = r
+			if r.Live() {
+				alive = r
+			}
+			if r.Outcome == cronce.Lost || s.flaw == "what failed is run again" && r.Outcome != "" {
+				lost++
+			}
+		}
+	}
+	switch {
+	case first == nil:
+		return &cronce.TakenError{Job: j.Job, Tick: c.Tick, Run: cronce.Run{Job: j.Job, Tick: c.Tick}}
+	case again >= lost && alive != nil && s.flaw == "a tick is run again beside its first run":
+		return nil
+	case again >= lost && alive != nil:
+		return &cronce.HeldError{Holder: alive.Run, Offered: offered, Expires: alive.expires()}
+	case again >= lost && s.flaw != "each slot is run again", later && s.flaw != "a later tick does not matter":
+		return &cronce.TakenError{Job: j.Job, Tick: c.Tick, Run: first.Run}
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func Run(t *testing.T, new func(t *testing.T) Harness) {
 // promises are those that apply to such a store: those that bear to be tested
 // together, and those that load or hurt the server, and must be alone.
 func promises(h Harness) (together, alone []promise) {
-	together = slices.Concat(claimPromises, overlapPromises, leasePromises, recordPromises, requestPromises)
+	together = slices.Concat(claimPromises, overlapPromises, leasePromises, rerunPromises, recordPromises, requestPromises)
 	if h.TTL > 0 {
 		together = slices.Concat(expiryPromises, together)
 	}

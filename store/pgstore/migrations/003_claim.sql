@@ -13,7 +13,7 @@ BEGIN
 	END IF;
 	WITH free AS (
 		UPDATE jobs SET fence = greatest(fence + 1, micros(store_time())), given = store_time(), live = ARRAY[(c->>'run')::uuid]
-		WHERE job = c->>'job' AND c ? 'tick' AND c->>'overlap' <> 'allow' AND NOT c ? 'care'
+		WHERE job = c->>'job' AND c ? 'tick' AND c->>'overlap' <> 'allow' AND NOT c ? 'care' AND (c->'attempt')::integer = 1
 			AND live = '{}' AND wait_run IS NULL AND paused IS NULL AND (c->'definition' = definition) IS NOT FALSE
 			AND (c->>'tick')::timestamptz > coalesce(pruned, '-infinity') AND store_time() >= coalesce(pruned, '-infinity')
 			AND (c->>'tick')::timestamptz <= store_time()
@@ -62,6 +62,7 @@ DECLARE
 	this_slot integer;           -- none: by hand
 	mine      boolean; -- this run has the place to wait
 	same      boolean; -- another has it, for the same tick
+	answer    jsonb;
 BEGIN
 	PERFORM durable();
 	SELECT * INTO j FROM jobs WHERE job = this_job FOR UPDATE;
@@ -135,6 +136,12 @@ BEGIN
 		ELSIF this_tick > t THEN
 			RETURN told(changed, jsonb_build_object('answer', 'skew', 'now', t));
 		END IF;
+		IF try > 1 THEN
+			answer := claim_rerun(c, coalesce(r.slot, 0), offered);
+			IF answer IS NOT NULL THEN
+				RETURN told(changed, answer);
+			END IF;
+		END IF;
 		this_slot := coalesce(r.slot, 0) + 1;
 		IF NOT s.known AND this_tick <= s.seen THEN
 			RETURN claim_skip(c, j, t, this_slot, 'store-restarted', NULL);
@@ -188,6 +195,36 @@ BEGIN
 		CASE WHEN policy <> 'allow' THEN j.fence END, c->'holder', t, t, t + ttl)
 	RETURNING * INTO r;
 	RETURN lease_json(r, j.success);
+END $$;
+
+-- claim_rerun says why a tick is not to be run again, of which so many runs were by
+-- now; null: it may.
+CREATE OR REPLACE FUNCTION {schema}.claim_rerun(c jsonb, again integer, offered timestamptz) RETURNS jsonb
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	this_job  text        := c->>'job';
+	this_tick timestamptz := c->>'tick';
+	first     runs;
+	alive     runs;
+	r         runs;
+	lost      integer := 0;
+BEGIN
+	FOR r IN SELECT * FROM runs WHERE job = this_job AND tick = this_tick AND attempt = 1 ORDER BY slot LOOP
+		first := r;
+		IF r.outcome = 'lost' THEN
+			lost := lost + 1;
+		ELSIF r.outcome IS NULL AND r.skip IS NULL THEN
+			alive := r;
+		END IF;
+	END LOOP;
+	IF again >= lost AND alive.id IS NOT NULL THEN
+		RETURN jsonb_build_object('answer', 'held', 'offered', offered, 'run', run_json(alive), 'expires', alive.expires);
+	ELSIF first.id IS NULL THEN
+		RETURN jsonb_build_object('answer', 'taken', 'run', jsonb_build_object('job', this_job, 'tick', this_tick));
+	ELSIF again >= lost OR EXISTS (SELECT FROM runs WHERE job = this_job AND tick > this_tick) THEN
+		RETURN jsonb_build_object('answer', 'taken', 'run', run_json(first));
+	END IF;
+	RETURN NULL;
 END $$;
 
 -- claim_again answers a claim that was decided before.
