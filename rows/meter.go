@@ -68,7 +68,7 @@ type Meter struct {
 	prune atomic.Int64 // when to prune next, in Unix nanoseconds
 }
 
-// OpenMeter opens the meter. It is a *[TableError] if its table is not there, see [MeterMigration].
+// OpenMeter opens the meter. Errors: a *[TableError] if its table is not there, see [MeterMigration]; *[UnavailableError].
 func OpenMeter(ctx context.Context, db *sql.DB, o MeterOptions) (*Meter, error) {
 	m, there, err := prepareMeter(ctx, db, o)
 	switch {
@@ -77,7 +77,7 @@ func OpenMeter(ctx context.Context, db *sql.DB, o MeterOptions) (*Meter, error) 
 	case !there:
 		return nil, &TableError{Table: m.options.Table, What: "it is not there, and duplicates are remembered in it", Cure: "run the printed migration (cronce drain --print-migration)"}
 	}
-	return m, nil
+	return m, m.checkPool(ctx)
 }
 
 // MeterMigration is the SQL that makes the meter's table. Empty: it is there.
@@ -122,9 +122,22 @@ func (m *Meter) Watch(handle Handler) Handler {
 			}
 		}()
 		err := handle(ctx, row)
-		clean = err != nil && ctx.Err() == nil && !errors.As(err, new(*DoubtError))
+		clean = failedCleanly(ctx, err)
 		return err
 	}
+}
+
+// failedCleanly is what a Drainer makes of an error too.
+func failedCleanly(ctx context.Context, err error) bool {
+	switch {
+	case err == nil:
+		return false
+	case errors.As(err, new(*PermanentError)):
+		return true
+	case errors.As(err, new(*DoubtError)):
+		return false
+	}
+	return errors.As(err, new(*RetryError)) || ctx.Err() == nil
 }
 
 func (m *Meter) report(d Duplicate) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +47,21 @@ func prepareMeter(ctx context.Context, db *sql.DB, o MeterOptions) (m *Meter, th
 		return nil, false, &UnavailableError{Table: o.Table, Err: err}
 	}
 	return m, l.there(), nil
+}
+
+// checkPool refuses connections on which what the meter writes would not be there for others.
+func (m *Meter) checkPool(ctx context.Context) error {
+	if _, ok := m.engine.(*mysql); !ok {
+		return nil
+	}
+	var commits bool
+	if err := m.db.QueryRowContext(ctx, "SELECT @@autocommit").Scan(&commits); err != nil {
+		return &UnavailableError{Table: m.options.Table, Err: err}
+	}
+	if !commits {
+		return &TableError{Table: m.options.Table, What: "the connections of the pool have autocommit=0: nothing would be remembered", Cure: "take autocommit=0 out of the data source name, or the server's configuration"}
+	}
+	return nil
 }
 
 // migration makes the table. Times are UTC.
@@ -150,15 +166,10 @@ func (m *Meter) exec(ctx context.Context, query string) (n int64, err error) {
 
 // again makes a statement anew for as long as the database gives way to others.
 func (m *Meter) again(ctx context.Context, work func() error) error {
-	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		err := work()
-		if err == nil || !m.engine.again(err) {
+		if err == nil || !m.engine.again(err) || wait(ctx, pause/2+rand.N(pause)) != nil {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(pause):
 		}
 	}
 }

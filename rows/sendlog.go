@@ -47,18 +47,18 @@ func Duplicates(ctx context.Context, db *sql.DB, t LogTable, window time.Duratio
 	return func(yield func(Repeat, error) bool) {
 		err := t.repeats(ctx, db, window, func(r Repeat) error {
 			if !yield(r, nil) {
-				return errStop
+				return errEnough
 			}
 			return nil
 		})
-		if err != nil && err != errStop {
+		if err != nil && err != errEnough {
 			yield(Repeat{}, err)
 		}
 	}
 }
 
-// errStop: the caller has seen enough.
-var errStop = errors.New("enough")
+// errEnough: the caller has seen enough.
+var errEnough = errors.New("enough")
 
 func (t LogTable) check() error {
 	var all []error
@@ -183,7 +183,7 @@ func seconds(e engine, l looks, t LogTable) (string, error) {
 	case c.kind == integers:
 		return name, nil
 	case lite:
-		return "((julianday(" + name + ") - 2440587.5) * 86400.0)", nil
+		return fmt.Sprintf("(strftime('%%s', %[1]s) + ROUND(strftime('%%f', %[1]s) - strftime('%%S', %[1]s), 3))", name), nil
 	case isMySQL && c.kind == instants:
 		return "(UNIX_TIMESTAMP(" + name + ") + 0e0)", nil
 	case isMySQL && c.kind == times: // UNIX_TIMESTAMP would take it as of the session's zone
