@@ -9,6 +9,8 @@ import (
 
 // engine is what MariaDB and MySQL, Postgres, and SQLite do each in its own way.
 type engine interface {
+	inspector
+
 	name() string                          // for people, with the version
 	quote(name string) string              // a name, or SCHEMA.TABLE
 	placeholder(n int) string              // of the nth argument, from 1

@@ -3,7 +3,6 @@ package rows
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,26 +104,4 @@ func Preflight(ctx context.Context, db *sql.DB, t Table, o Options) (*Report, er
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return int(b.Level) - int(a.Level) })
 	return r, nil
-}
-
-// examine looks at one thing after the other; what needs the columns is left out where they are missing.
-func (d *Drainer) examine(ctx context.Context, r *Report) error {
-	if err := d.check(); err != nil {
-		var refused *TableError
-		if !errors.As(err, &refused) {
-			return err
-		}
-		r.note(Refused, "table", d.mend(refused), "%s", refused.What)
-	}
-	return nil
-}
-
-// mend is SQL for what check refused.
-func (d *Drainer) mend(refused *TableError) string {
-	if d.looks.there() && d.looks.what == "" {
-		if m := d.migration(); m != "" {
-			return m
-		}
-	}
-	return "-- " + refused.Cure
 }
