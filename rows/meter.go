@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/cronce/cronce"
 )
 
 // MeterOptions say what a [Meter] compares. Target and Content must be given.
@@ -96,12 +98,13 @@ func (m *Meter) Duplicates() int64 { return m.found.Load() }
 // what came of it after it. A row of which that cannot be recorded beforehand is not sent, and tried again later.
 //
 // With Block, of several rows with the same target and content one is sent at a time; the others are tried again
-// when it is known what came of it.
+// when it is known what came of it, which takes an attempt.
 func (m *Meter) Watch(handle Handler) Handler {
 	return func(ctx context.Context, row Row) error {
 		d := Duplicate{Row: row, Target: m.options.Target(row)}
 		d.Hash = Hash(d.Target, m.options.Content(row))
-		switch answer, err := m.begin(ctx, d.Hash); {
+		token := cronce.NewRunID()
+		switch answer, err := m.begin(ctx, d.Hash, token); {
 		case err != nil:
 			return fmt.Errorf("not sent: table %s: %w", m.options.Table, err)
 		case answer == flying:
@@ -114,7 +117,7 @@ func (m *Meter) Watch(handle Handler) Handler {
 		clean := false // a panic is in doubt
 		defer func() {
 			var err error
-			if d.Sends, err = m.end(ctx, d.Hash, clean); err != nil {
+			if d.Sends, err = m.end(ctx, d.Hash, token, clean); err != nil {
 				m.options.Log.Warn("what came of a send is not in the table of sends: it counts as in doubt", "row", row.String(), "error", err)
 			}
 			if d.Sends > 1 {

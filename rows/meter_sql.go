@@ -78,17 +78,32 @@ func (m *Meter) migration() string {
 	flying BIGINT NOT NULL,
 	flying_until %[2]s NULL,
 	forget_at %[2]s NOT NULL,
-	answer BIGINT NOT NULL
+	answer BIGINT NOT NULL,
+	token CHAR(36) NOT NULL
 )%[3]s;
 %[4]s
 `, e.quote(m.options.Table), at, engine, e.index("cronce_forget_"+base(m.options.Table), m.options.Table, "forget_at"))
 }
 
-// begin puts on record that a send is under way, in one statement that also answers whether it may be.
+// begin puts on record, under a token, that a send is under way, in one statement that also answers whether it may be.
+// After an error that may be on record nevertheless: it is taken back if it can be.
+func (m *Meter) begin(ctx context.Context, hash, token string) (answer int64, err error) {
+	m.tidy(ctx)
+	if answer, err = m.exec(ctx, m.beginning(hash, token)); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+		defer cancel()
+		m.again(ctx, func() error {
+			_, err := m.db.ExecContext(ctx, "UPDATE "+m.table()+" SET flying = flying - 1 WHERE hash = '"+hash+"' AND token = '"+token+"' AND flying > 0")
+			return err
+		})
+	}
+	return answer, err
+}
+
+// beginning is the statement of begin.
 //
 // What was under way longer than it may take has ended in doubt: it is counted as sent then.
-func (m *Meter) begin(ctx context.Context, hash string) (answer int64, err error) {
-	m.tidy(ctx)
+func (m *Meter) beginning(hash, token string) string {
 	_, isMySQL := m.engine.(*mysql)
 	now, past, until, forget := m.at(0), m.at(-m.options.Window), m.at(m.flight()), m.at(m.flight()+m.options.Window)
 	t := "t."
@@ -114,20 +129,25 @@ func (m *Meter) begin(ctx context.Context, hash string) (answer int64, err error
 		fmt.Sprintf("flying = CASE WHEN %s THEN %sflying ELSE 0 END + CASE WHEN %s THEN 1 ELSE 0 END", live, t, may),
 		fmt.Sprintf("flying_until = CASE WHEN %s THEN %s ELSE %sflying_until END", may, until, t),
 		fmt.Sprintf("forget_at = CASE WHEN %s THEN %s ELSE %sforget_at END", may, forget, t),
+		fmt.Sprintf("token = CASE WHEN %s THEN '%s' ELSE %stoken END", may, token, t),
 	}
-	insert := fmt.Sprintf("(hash, sends, flying, flying_until, forget_at, answer) VALUES ('%s', 0, 1, %s, %s, %d) ", hash, until, forget, granted)
+	insert := fmt.Sprintf("(hash, sends, flying, flying_until, forget_at, answer, token) VALUES ('%s', 0, 1, %s, %s, %d, '%s') ", hash, until, forget, granted, token)
 	if isMySQL {
-		return m.exec(ctx, "INSERT INTO "+m.table()+" "+insert+"ON DUPLICATE KEY UPDATE "+strings.Join(set, ", "))
+		return "INSERT INTO " + m.table() + " " + insert + "ON DUPLICATE KEY UPDATE " + strings.Join(set, ", ")
 	}
-	return m.exec(ctx, "INSERT INTO "+m.table()+" AS t "+insert+"ON CONFLICT (hash) DO UPDATE SET "+strings.Join(set, ", ")+" RETURNING answer")
+	return "INSERT INTO " + m.table() + " AS t " + insert + "ON CONFLICT (hash) DO UPDATE SET " + strings.Join(set, ", ") + " RETURNING answer"
 }
 
 // end puts on record what came of a send, and returns how many there are within the window; 0 if it failed cleanly.
-func (m *Meter) end(ctx context.Context, hash string, clean bool) (sends int64, err error) {
+func (m *Meter) end(ctx context.Context, hash, token string, clean bool) (sends int64, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
 	_, isMySQL := m.engine.(*mysql)
-	landed := "flying = CASE WHEN flying > 0 THEN flying - 1 ELSE 0 END"
+	ours := "flying > 0"
+	if m.options.Block { // one at a time: what flies after ours took too long is another's
+		ours += " AND token = '" + token + "'"
+	}
+	landed := "flying = CASE WHEN " + ours + " THEN flying - 1 ELSE flying END"
 	if clean {
 		return 0, m.again(ctx, func() error {
 			_, err := m.db.ExecContext(ctx, "UPDATE "+m.table()+" SET "+landed+" WHERE hash = '"+hash+"'")

@@ -2,6 +2,7 @@ package rows_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -133,7 +134,7 @@ func never(t *testing.T) rows.Handler {
 func TestMeter_BlockAtOnce(t *testing.T) {
 	engines(t, func(t *testing.T, db *database) {
 		first := meter(t, db, rows.MeterOptions{Block: true})
-		meters := []*rows.Meter{first, meter(t, open(t, db.engine, db.url), rows.MeterOptions{Block: true})}
+		meters := []*rows.Meter{first, meter(t, connect(t, db.engine, db.url), rows.MeterOptions{Block: true})}
 		const rounds, workers = 20, 8
 		for round := range rounds {
 			var sent, later, blocked atomic.Int64
@@ -228,6 +229,86 @@ func TestMeter_Crash(t *testing.T) {
 					}
 					return nil
 				})(t.Context(), message(1, "ann", "a"))
+			})
+		})
+	}
+}
+
+// TestMeter_LostReply defends that a send which was put on record without a word, and so was not made, is not taken for one.
+func TestMeter_LostReply(t *testing.T) {
+	engines(t, func(t *testing.T, db *database) {
+		good := meter(t, db, rows.MeterOptions{Block: true})
+		var lost atomic.Bool
+		broken := *db
+		broken.DB = sql.OpenDB(mute{autocommit{db.Driver(), db.source}, func(query string) bool {
+			return strings.HasPrefix(query, "INSERT INTO") && lost.CompareAndSwap(false, true)
+		}})
+		defer broken.Close()
+		broken.SetMaxIdleConns(0) // what is lost closes the connection
+		err := meter(t, &broken, rows.MeterOptions{Block: true}).Watch(never(t))(t.Context(), message(1, "ann", "a"))
+		if err == nil || !lost.Load() {
+			t.Fatalf("lost: %v, %v", lost.Load(), err)
+		}
+		if n := db.number("SELECT COUNT(*) FROM cronce_sends"); n != 1 {
+			t.Fatalf("%d are on record: the statement had no effect", n)
+		}
+		if err := good.Watch(func(context.Context, rows.Row) error { return nil })(t.Context(), message(1, "ann", "a")); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMeter_Drain defends the whole: of rows with the same recipient one is sent where duplicates are blocked, by several
+// drains at once, and all of them, counted, where they are not.
+func TestMeter_Drain(t *testing.T) {
+	const recipients, each = 40, 3
+	for _, block := range []bool{true, false} {
+		t.Run(fmt.Sprintf("block=%v", block), func(t *testing.T) {
+			engines(t, func(t *testing.T, db *database) {
+				db.fill(notices, recipients*each)
+				db.run(fmt.Sprintf("UPDATE notices SET recipient = CONCAT('r', id %% %d)", recipients))
+				o := rows.MeterOptions{Block: block}
+				o.Target = func(r rows.Row) string { return r.Values[0].(string) }
+				o.Content = func(rows.Row) string { return "hello" }
+				migration, err := rows.MeterMigration(t.Context(), db.DB, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				db.run(migration)
+				m, err := rows.OpenMeter(t.Context(), db.DB, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var sends sync.Map
+				handle := m.Watch(func(_ context.Context, r rows.Row) error {
+					n, _ := sends.LoadOrStore(r.Values[0], new(atomic.Int64))
+					n.(*atomic.Int64).Add(1)
+					return nil
+				})
+				var wg sync.WaitGroup
+				for range 2 {
+					d := db.open(notices, rows.Options{Workers: 4, Batch: 10, Attempts: 100, Backoff: time.Millisecond})
+					wg.Go(func() { db.drainAll(d, handle) })
+				}
+				wg.Wait()
+				want := int64(each)
+				if block {
+					want = 1
+				}
+				sends.Range(func(recipient, n any) bool {
+					if got := n.(*atomic.Int64).Load(); got != want {
+						t.Errorf("%v: %d sends, want %d", recipient, got, want)
+					}
+					return true
+				})
+				if got := m.Duplicates(); got != recipients*(each-1) {
+					t.Errorf("%d duplicates, want %d", got, recipients*(each-1))
+				}
+				if block {
+					if got := db.number("SELECT COUNT(*) FROM notices WHERE status = 'failed' AND cronce_last_error LIKE 'a duplicate, not sent%'"); got != recipients*(each-1) {
+						t.Errorf("%d rows are failed as duplicates", got)
+					}
+				}
 			})
 		})
 	}

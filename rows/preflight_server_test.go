@@ -16,7 +16,7 @@ import (
 func TestPreflight_MariaDBSettings(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartMariaDB(t, "--log-bin", "--sync-binlog=1")
-	db := open(t, "mysql", server.URL())
+	db := connect(t, "mysql", server.URL())
 	db.fill(notices, 12)
 	fine(t, db.preflight(notices))
 	for _, c := range []struct {
@@ -32,9 +32,9 @@ func TestPreflight_MariaDBSettings(t *testing.T) {
 		{"sync_binlog = 0", rows.Noted, "disk", "sync_binlog=0"},
 	} {
 		server.SQL("SET GLOBAL " + c.setting)
-		f := found(t, open(t, "mysql", server.URL()).preflight(notices), c.level, c.about, c.what)
+		f := found(t, connect(t, "mysql", server.URL()).preflight(notices), c.level, c.about, c.what)
 		server.SQL(f.Fix)
-		r := open(t, "mysql", server.URL()).preflight(notices)
+		r := connect(t, "mysql", server.URL()).preflight(notices)
 		fine(t, r)
 		for _, other := range r.Findings {
 			if other.What == f.What {
@@ -54,51 +54,32 @@ func TestPreflight_MariaDBReplica(t *testing.T) {
 	position := primary.SQL("SELECT @@gtid_binlog_pos")
 	primary.SQL("CREATE USER replica IDENTIFIED BY 'replica'; GRANT REPLICATION SLAVE ON *.* TO replica")
 	replica.SQL(fmt.Sprintf("SET GLOBAL gtid_slave_pos = '%s'; CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='replica', MASTER_PASSWORD='replica', MASTER_USE_GTID=slave_pos; START SLAVE", position, host, port))
-	db := open(t, "mysql", primary.URL())
+	db := connect(t, "mysql", primary.URL())
 	db.fill(notices, 12)
 	fine(t, db.preflight(notices))
 	if got := replica.SQL("SELECT MASTER_GTID_WAIT('" + primary.SQL("SELECT @@gtid_binlog_pos") + "', 60)"); got != "0" {
 		t.Fatalf("the replica does not follow: %s\n%s", got, replica.SQL("SHOW SLAVE STATUS"))
 	}
 	for _, url := range []string{replica.URL(), replica.AdminURL()} {
-		found(t, open(t, "mysql", url).preflight(notices), rows.Refused, "server", "is a replica")
+		found(t, connect(t, "mysql", url).preflight(notices), rows.Refused, "server", "is a replica")
 	}
 
-	here, err := db.connector()
-	if err != nil {
-		t.Fatal(err)
-	}
-	there, err := open(t, "mysql", replica.URL()).connector()
-	if err != nil {
-		t.Fatal(err)
-	}
-	both := sql.OpenDB(alternating{here, there, new(atomic.Int64)})
-	defer both.Close()
-	both.SetMaxIdleConns(0)
-	r := (&database{DB: both, t: t, engine: "mysql"}).preflight(notices)
-	if r.Err() == nil {
-		t.Errorf("a pool of two servers:\n%s", r)
-	}
-
-	fix := found(t, open(t, "mysql", replica.AdminURL()).preflight(notices), rows.Refused, "server", "is a replica").Fix
+	fix := found(t, connect(t, "mysql", replica.AdminURL()).preflight(notices), rows.Refused, "server", "is a replica").Fix
 	replica.SQL(fix)
 	for _, url := range []string{replica.URL(), replica.AdminURL()} {
-		fine(t, open(t, "mysql", url).preflight(notices))
+		fine(t, connect(t, "mysql", url).preflight(notices))
 	}
+	both := *db
+	both.DB = sql.OpenDB(alternating{autocommit{db.Driver(), db.source}, connect(t, "mysql", replica.URL()).source, new(atomic.Int64)})
+	defer both.Close()
+	found(t, both.preflight(notices), rows.Refused, "server", "different servers")
 }
 
 // TestPreflight_Galera defends that a node of a cluster is named: claims are right there, by the guard and the COMMIT, and not by locks.
 func TestPreflight_Galera(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	node := testenv.StartMariaDB(t, "--wsrep-on=1", "--wsrep-provider=/usr/lib/galera/libgalera_smm.so", "--binlog-format=ROW", "--wsrep-cluster-name=test",
-		"--wsrep-cluster-address=gcomm://", "--wsrep-new-cluster", "--wsrep-node-address="+l.Addr().String(),
-		fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;gcache.size=8M", l.Addr()))
-	db := open(t, "mysql", node.URL())
+	node := testenv.StartGalera(t, nil)
+	db := connect(t, "mysql", node.URL())
 	db.fill(notices, 12)
 	r := db.preflight(notices)
 	found(t, r, rows.Slow, "server", "Galera")
@@ -112,11 +93,11 @@ func TestPreflight_Galera(t *testing.T) {
 func TestPreflight_MariaDBTransactions(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartMariaDB(t)
-	db := open(t, "mysql", server.URL())
+	db := connect(t, "mysql", server.URL())
 	db.fill(notices, 12)
 	f := found(t, db.preflight(notices), rows.Noted, "transaction", "cannot be looked at")
 	server.SQL(f.Fix)
-	r := open(t, "mysql", server.URL()).preflight(notices)
+	r := connect(t, "mysql", server.URL()).preflight(notices)
 	fine(t, r)
 	if _, ok := r.Worst(); ok {
 		t.Errorf("with all rights there is\n%s", r)
@@ -128,10 +109,10 @@ func TestPreflight_MariaDBTransactions(t *testing.T) {
 func TestPreflight_Postgres(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
-	db := open(t, "pgx", server.URL())
+	db := connect(t, "pgx", server.URL())
 	db.fill(notices, 12)
 	replica := server.StartReplica(t)
-	found(t, open(t, "pgx", replica.URL()).preflight(notices), rows.Refused, "server", "is a replica")
+	found(t, connect(t, "pgx", replica.URL()).preflight(notices), rows.Refused, "server", "is a replica")
 	for _, c := range []struct {
 		setting     string
 		level       rows.Level
@@ -141,12 +122,12 @@ func TestPreflight_Postgres(t *testing.T) {
 		{"synchronous_commit = off", rows.Noted, "disk", "synchronous_commit=off"},
 	} {
 		server.SQL("ALTER ROLE cronce SET " + c.setting)
-		f := found(t, open(t, "pgx", server.URL()).preflight(notices), c.level, c.about, c.what)
-		again := open(t, "pgx", server.URL())
+		f := found(t, connect(t, "pgx", server.URL()).preflight(notices), c.level, c.about, c.what)
+		again := connect(t, "pgx", server.URL())
 		again.SetMaxOpenConns(1)
 		again.run("SET default_transaction_read_only = off")
 		again.paste(f.Fix)
-		if r := open(t, "pgx", server.URL()).preflight(notices); len(r.Findings) != 0 {
+		if r := connect(t, "pgx", server.URL()).preflight(notices); len(r.Findings) != 0 {
 			t.Errorf("%s: after the fix\n%s", c.setting, r)
 		}
 	}

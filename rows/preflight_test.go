@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/cronce/cronce/internal/testenv"
 	"github.com/cronce/cronce/rows"
 )
@@ -326,69 +324,48 @@ func TestPreflight_SQLite(t *testing.T) {
 		{"_pragma=query_only(1)", "session", "read-only", rows.Refused},
 		{"mode=ro", "session", "read-only", rows.Refused},
 	} {
-		other := open(t, "sqlite", path+"?"+c.settings)
+		other := connect(t, "sqlite", path+"?"+c.settings)
 		found(t, other.preflight(notices), c.level, c.about, c.what)
 		other.Close()
 	}
-	rollback := open(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "rows.db"))
+	rollback := connect(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "rows.db"))
 	rollback.fill(notices, 12)
 	found(t, rollback.preflight(notices), rows.Slow, "disk", "journal_mode=delete")
-	one := open(t, "sqlite", db.url)
+	one := connect(t, "sqlite", db.url)
 	one.SetMaxOpenConns(1)
 	if r := one.preflight(notices); !strings.Contains(r.Proof, "one connection") {
 		t.Errorf("%s", r)
 	}
 }
 
-// swallowing is a driver, of a real server, that does not pass on statements which begin so, as some poolers do.
+// swallowed is the same database by a driver that does not pass on statements which begin so, as some poolers do.
+func swallowed(db *database, prefix string) *database {
+	other := *db
+	other.DB = sql.OpenDB(swallowing{autocommit{db.Driver(), db.source}, prefix})
+	db.t.Cleanup(func() { other.Close() })
+	return &other
+}
+
 type swallowing struct {
-	driver.Connector
+	autocommit
 	prefix string
 }
 
-func (s swallowing) Connect(ctx context.Context) (driver.Conn, error) {
-	c, err := s.Connector.Connect(ctx)
-	return swallowingConn{c, s.prefix}, err
+func (s swallowing) Connect(context.Context) (driver.Conn, error) {
+	conn, err := s.driver.Open(s.source)
+	return swallower{statements{conn}, s.prefix}, err
 }
 
-type swallowingConn struct {
-	driver.Conn
+type swallower struct {
+	statements
 	prefix string
 }
 
-func (c swallowingConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	if strings.HasPrefix(query, c.prefix) {
+func (s swallower) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if strings.HasPrefix(query, s.prefix) {
 		return driver.ResultNoRows, nil
 	}
-	return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
-}
-
-func (c swallowingConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
-}
-
-func (c swallowingConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
-	return c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
-}
-
-// swallowed is the same database by a driver that does not pass on such statements.
-func swallowed(db *database, prefix string) *database {
-	db.t.Helper()
-	connector, err := db.connector()
-	if err != nil {
-		db.t.Fatal(err)
-	}
-	other := sql.OpenDB(swallowing{connector, prefix})
-	db.t.Cleanup(func() { other.Close() })
-	return &database{DB: other, t: db.t, engine: db.engine, url: db.url, source: db.source}
-}
-
-func (db *database) connector() (driver.Connector, error) {
-	config, err := mysql.ParseDSN(db.source)
-	if err != nil {
-		return nil, err
-	}
-	return mysql.NewConnector(config)
+	return s.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
 }
 
 // TestPreflight_Pooler defends that a session which is not what claims ask for is refused: no READ COMMITTED, or no
@@ -410,10 +387,10 @@ func TestPreflight_Pooler(t *testing.T) {
 	})
 	t.Run("statements", func(t *testing.T) {
 		server := testenv.StartPostgres(t)
-		direct := open(t, "pgx", server.URL())
+		direct := connect(t, "pgx", server.URL())
 		direct.fill(notices, 12)
 		for mode, want := range map[string]bool{"statement": false, "transaction": true} {
-			pooled := open(t, "pgx", testenv.StartPgBouncer(t, mode, server.URL()).URL()+"&default_query_exec_mode=simple_protocol")
+			pooled := connect(t, "pgx", testenv.StartPgBouncer(t, mode, server.URL()).URL()+"&default_query_exec_mode=simple_protocol")
 			r := pooled.preflight(notices)
 			if want {
 				fine(t, r)
@@ -426,14 +403,14 @@ func TestPreflight_Pooler(t *testing.T) {
 
 // alternating connects to one server after the other.
 type alternating struct {
-	driver.Connector
-	other driver.Connector
+	autocommit
+	other string
 	n     *atomic.Int64
 }
 
-func (a alternating) Connect(ctx context.Context) (driver.Conn, error) {
+func (a alternating) Connect(context.Context) (driver.Conn, error) {
 	if a.n.Add(1)%2 == 0 {
-		return a.other.Connect(ctx)
+		return a.driver.Open(a.other)
 	}
-	return a.Connector.Connect(ctx)
+	return a.driver.Open(a.source)
 }
