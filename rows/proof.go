@@ -149,11 +149,11 @@ func (d *Drainer) notLocked(ctx context.Context, l *lane, r *Report, err error) 
 func both(a, b [][]any) string {
 	seen := map[string]bool{}
 	for _, k := range a {
-		seen[keyText(k)] = true
+		seen[identity(k)] = true
 	}
 	for _, k := range b {
-		if seen[keyText(k)] {
-			return keyText(k)
+		if seen[identity(k)] {
+			return keyText(k, ",")
 		}
 	}
 	return ""
@@ -162,7 +162,7 @@ func both(a, b [][]any) string {
 func keysText(keys [][]any) string {
 	all := make([]string, len(keys))
 	for i, k := range keys {
-		all[i] = keyText(k)
+		all[i] = keyText(k, ",")
 	}
 	return strings.Join(all, " ")
 }
