@@ -249,9 +249,10 @@ func (r *Report) refused(about ...string) bool {
 	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Level == Refused && slices.Contains(about, f.About) })
 }
 
-// skew is what a host's clock that differs from the database's is worth.
-func (r *Report) skew(host, database time.Time) {
-	if off := host.Sub(database).Round(time.Second); off > maxSkew || off < -maxSkew {
+// skew is what a host's clock that differs from the database's is worth. The database was asked between two times of the host.
+func (r *Report) skew(before, after, database time.Time) {
+	off := max(before.Sub(database), 0) + min(after.Sub(database), 0) // both are more than zero, both less, or it is none
+	if off = off.Round(time.Second); off > maxSkew || off < -maxSkew {
 		r.note(Noted, "clock", "-- set this host's clock, and the database's, by NTP", "this host's clock is %s off the database's: leases and waits go by the database's, lines of the log by this host's", off)
 	}
 }

@@ -41,11 +41,11 @@ func (e *mysql) inspect(ctx context.Context, l *lane, r *Report) error {
 	if err := e.ownTimes(ctx, l, r); err != nil {
 		return err
 	}
-	var now float64
+	before, now := time.Now(), 0.0
 	if err := each(ctx, l.conn, func(scan func(...any) error) error { return scan(&now) }, "SELECT UNIX_TIMESTAMP(NOW(6)) + 0e0"); err != nil {
 		return err
 	}
-	r.skew(time.Now(), unixSeconds(now))
+	r.skew(before, time.Now(), unixSeconds(now))
 	return nil
 }
 
@@ -82,7 +82,7 @@ func (e *mysql) weigh(settings map[string]string, r *Report) {
 // old is what is wrong with the version, if anything.
 func (e *mysql) old() string {
 	if strings.Contains(e.version, "TiDB") {
-		return e.version + " is TiDB, which has no SKIP LOCKED"
+		return e.version + " is TiDB, which locks otherwise than MySQL"
 	}
 	least := []int{8, 0, 1}
 	if strings.Contains(e.version, "MariaDB") {

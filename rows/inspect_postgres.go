@@ -11,7 +11,7 @@ import (
 
 func (e *postgres) inspect(ctx context.Context, l *lane, r *Report) error {
 	d := l.d
-	settings := map[string]string{}
+	settings, before := map[string]string{}, time.Now()
 	err := each(ctx, l.conn, func(scan func(...any) error) error {
 		var name, value string
 		err := scan(&name, &value)
@@ -23,7 +23,7 @@ UNION ALL SELECT 'recovery', pg_is_in_recovery()::text UNION ALL SELECT 'now', E
 		return err
 	}
 	if now, err := strconv.ParseFloat(settings["now"], 64); err == nil {
-		r.skew(time.Now(), unixSeconds(now))
+		r.skew(before, time.Now(), unixSeconds(now))
 	}
 	e.weigh(settings, r)
 	for _, table := range append(d.tables(), fencesTable) {
@@ -80,6 +80,9 @@ type postgresNode struct {
 	Plans    []postgresNode `json:"Plans"`
 }
 
+// ours reports whether it reads the table, or a partition of it.
+func (n postgresNode) ours() bool { return n.Alias == "t" || strings.HasPrefix(n.Alias, "t_") }
+
 // explain asks twice where the first plan reads too much: whether there is a better one that is not worth it yet.
 func (e *postgres) explain(ctx context.Context, l *lane, s *statement) (p plan, err error) {
 	if err := l.simple(ctx, "BEGIN"); err != nil {
@@ -116,9 +119,9 @@ func (e *postgres) plan(ctx context.Context, l *lane, s *statement) (p plan, err
 		case n.Type == "Sort" || n.Type == "Incremental Sort":
 			p.sorts = true
 			said = append(said, "sort")
-		case n.Type == "Seq Scan" && n.Alias == "t":
+		case n.Type == "Seq Scan" && n.ours():
 			p.scans = true
-		case (n.Type == "Index Scan" || n.Type == "Index Only Scan") && n.Alias == "t":
+		case (n.Type == "Index Scan" || n.Type == "Index Only Scan") && n.ours():
 			// An index in the right order that says nothing of the state is read from its beginning.
 			if l.d.table.State != "" && !strings.Contains(n.Cond, l.d.table.State) {
 				partial, err := e.partial(ctx, l, n)

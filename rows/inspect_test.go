@@ -139,9 +139,13 @@ func TestSkew(t *testing.T) {
 	now := time.Now()
 	for off, want := range map[time.Duration]int{0: 0, 4 * time.Second: 0, -4 * time.Second: 0, 10 * time.Second: 1, -time.Hour: 1} {
 		r := &Report{}
-		if r.skew(now.Add(off), now); len(r.Findings) != want {
+		if r.skew(now.Add(off), now.Add(off), now); len(r.Findings) != want {
 			t.Errorf("%s: %v", off, r.Findings)
 		}
+	}
+	r := &Report{}
+	if r.skew(now.Add(-time.Minute), now.Add(time.Minute), now); len(r.Findings) != 0 {
+		t.Errorf("a slow answer: %v", r.Findings)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestMeter_Counts(t *testing.T) {
 		send("cy", "a", rows.InDoubt(clean))
 		send("cy", "a", nil)
 		duplicates(2)
-		earlier(db, 59*time.Minute)
+		earlier(db, 40*time.Minute)
 		send("bob", "a", nil)
 		duplicates(3)
 		earlier(db, 61*time.Minute)

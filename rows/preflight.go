@@ -57,7 +57,7 @@ func (r *Report) Err() error {
 		return nil
 	}
 	f := r.Findings[0]
-	return &TableError{Table: r.Table, What: f.What, Cure: f.Fix}
+	return &TableError{Table: r.Table, What: f.What, Cure: strings.TrimSpace(f.Fix)}
 }
 
 // String is the report for people, many lines.

@@ -284,6 +284,21 @@ func TestPreflight_Engines(t *testing.T) {
 	}
 }
 
+// TestPreflight_Partitions defends that a table in parts is looked at by its parts.
+func TestPreflight_Partitions(t *testing.T) {
+	db := postgres(t)
+	db.run("CREATE TABLE notices (id INTEGER PRIMARY KEY, status VARCHAR(20) NOT NULL, recipient VARCHAR(80)) PARTITION BY RANGE (id);\n" +
+		"CREATE TABLE low PARTITION OF notices FOR VALUES FROM (0) TO (1000);\nCREATE TABLE high PARTITION OF notices FOR VALUES FROM (1000) TO (1000000)")
+	db.insert(1, 12)
+	db.migrate(notices)
+	db.run("DROP INDEX cronce_claims_notices")
+	db.finished(12)
+	f := found(t, db.preflight(notices), rows.Refused, "index", "(status, id)")
+	db.paste(f.Fix)
+	db.analyze()
+	fine(t, db.preflight(notices))
+}
+
 // TestPreflight_Unlogged defends the same for tables that a crash empties.
 func TestPreflight_Unlogged(t *testing.T) {
 	db := postgres(t)
