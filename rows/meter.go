@@ -106,7 +106,8 @@ func (m *Meter) Watch(handle Handler) Handler {
 		token := cronce.NewRunID()
 		switch answer, err := m.begin(ctx, d.Hash, token); {
 		case err != nil:
-			return fmt.Errorf("not sent: table %s: %w", m.options.Table, err)
+			// Also where the context has ended this is known: it was not sent.
+			return RetryAfter(time.Second, fmt.Errorf("not sent: table %s: %w", m.options.Table, err))
 		case answer == flying:
 			return RetryAfter(time.Second, errFlying)
 		case answer == blocked:
