@@ -32,6 +32,7 @@ func (d *Drainer) Drain(ctx context.Context, handle Handler) (Result, error) {
 		renewed: make(chan renewal, 1),
 		ended:   make(chan result, d.options.Workers),
 		search:  newSearch(d),
+		pace:    newPacer(d.options.Rate),
 	}
 	w.loop(ctx)
 	w.count()
@@ -52,6 +53,7 @@ type drain struct {
 
 	claims, turns, keeps *lane
 	search               *search
+	pace                 *pacer
 
 	queue   []*item        // claimed, not started
 	running map[*item]bool // their handlers are at work
@@ -81,6 +83,8 @@ func (w *drain) loop(ctx context.Context) {
 	keep := time.NewTicker(w.options.Lease / 3)
 	defer keep.Stop()
 	w.pause, w.gather = stoppedTimer(), stoppedTimer()
+	paced := stoppedTimer()
+	defer paced.Stop()
 	waiting, gathering := false, false
 	for {
 		if w.stop != nil && len(w.queue) > 0 {
@@ -97,7 +101,11 @@ func (w *drain) loop(ctx context.Context) {
 		if !w.claiming && !w.turning && !w.renewing && len(w.queue)+len(w.running)+len(w.results) == 0 && (w.stop != nil || w.nothing) {
 			return
 		}
+		if wait := w.pace.wait(now()); wait > 0 {
+			paced.Reset(wait)
+		}
 		select {
+		case <-paced.C:
 		case <-stopped:
 			stopped = nil
 			w.halt(ctx.Err())

@@ -20,6 +20,8 @@ type Options struct {
 	Workers int // how many handlers at once; 0: 1
 	Batch   int // how many rows a claim takes at most, and Workers at least; 0: 200
 
+	Rate Rate // how many rows are started at most, by one Drain
+
 	Timeout time.Duration // of one call of the handler; 0: 1m
 	// Lease is how long a claim holds without renewal. It must be longer than Timeout by a
 	// fifth and 5 s at least, as no handler starts with less. 0: twice Timeout and 10 s.
@@ -46,7 +48,7 @@ func (o Options) check() error {
 	for _, n := range []struct {
 		name  string
 		value int64
-	}{{"Fence", o.Fence}, {"Workers", int64(o.Workers)}, {"Batch", int64(o.Batch)}, {"Timeout", int64(o.Timeout)}, {"Lease", int64(o.Lease)},
+	}{{"Fence", o.Fence}, {"Workers", int64(o.Workers)}, {"Batch", int64(o.Batch)}, {"Rate", int64(o.Rate.Rows)}, {"Timeout", int64(o.Timeout)}, {"Lease", int64(o.Lease)},
 		{"Grace", int64(o.Grace)}, {"Attempts", int64(o.Attempts)}, {"Crashes", int64(o.Crashes)}, {"Backoff", int64(o.Backoff)}, {"MaxBackoff", int64(o.MaxBackoff)}} {
 		if n.value < 0 {
 			all = append(all, fmt.Errorf("%s is less than zero", n.name))

@@ -3,6 +3,8 @@ package rows
 import (
 	"fmt"
 	"strings"
+
+	"github.com/cronce/cronce/internal/keys"
 )
 
 // Setting is one property of a [Table] as people give it: a flag of `cronce drain`, a key
@@ -18,37 +20,38 @@ type Setting struct {
 // Settings is the one table of keys, in the order that help shows.
 func Settings() []Setting { return settings }
 
-var settings = []Setting{
-	{Key: "table", Value: "NAME", Help: "the table to work off, as notices or app.notices",
-		set: text(func(t *Table) *string { return &t.Name })},
-	{Key: "key", Value: "COLUMN[,COLUMN]", Help: "the primary key, or the columns of another unique index without NULLs",
-		set: names(func(t *Table) *[]string { return &t.Key })},
-	{Key: "order", Value: "COLUMN", Help: "the column by which rows are claimed, smallest first (default: the key's first)",
-		set: text(func(t *Table) *string { return &t.Order })},
-	{Key: "state", Value: "COLUMN", Help: "the column that says what has become of a row",
-		set: text(func(t *Table) *string { return &t.State })},
-	{Key: "read", Value: "COLUMN[,COLUMN]", Help: "further columns that the handler gets",
-		set: names(func(t *Table) *[]string { return &t.Read })},
-	{Key: "where", Value: "SQL", Help: "what a row must fulfil as well, as kind = 'mail'",
-		set: text(func(t *Table) *string { return &t.Where })},
-	{Key: "side", Value: "TABLE", Help: "a table that keeps the facts, where the table itself may not change",
-		set: text(func(t *Table) *string { return &t.Side })},
+// settings are those of internal/keys, which a program can show without linking database/sql.
+var settings = func() (all []Setting) {
+	for _, k := range keys.Table {
+		all = append(all, Setting{k.Name, k.Value, k.Help, setters[k.Name]})
+	}
+	return all
+}()
 
-	value("pending", "of rows that wait", func(s *States) *string { return &s.Pending }),
-	value("sending", "of rows that are claimed", func(s *States) *string { return &s.Sending }),
-	value("sent", "of rows that are done", func(s *States) *string { return &s.Sent }),
-	value("failed", "of rows that failed for good", func(s *States) *string { return &s.Failed }),
-	value("dead", "of rows that failed in their last attempt", func(s *States) *string { return &s.Dead }),
-	value("unknown", "of rows of which nobody knows whether they were sent", func(s *States) *string { return &s.Unknown }),
+var setters = map[string]func(*Table, string) error{
+	"table": text(func(t *Table) *string { return &t.Name }),
+	"key":   names(func(t *Table) *[]string { return &t.Key }),
+	"order": text(func(t *Table) *string { return &t.Order }),
+	"state": text(func(t *Table) *string { return &t.State }),
+	"read":  names(func(t *Table) *[]string { return &t.Read }),
+	"where": text(func(t *Table) *string { return &t.Where }),
+	"side":  text(func(t *Table) *string { return &t.Side }),
 
-	fact("token", "whose claim it is", func(c *Columns) *string { return &c.Token }),
-	fact("lease-until", "until when the claim holds", func(c *Columns) *string { return &c.LeaseUntil }),
-	fact("started-at", "when the handler was about to be called", func(c *Columns) *string { return &c.StartedAt }),
-	fact("attempts", "how often it was called", func(c *Columns) *string { return &c.Attempts }),
-	fact("crashes", "how many attempts ended with their process", func(c *Columns) *string { return &c.Crashes }),
-	fact("next-attempt-at", "before when it is not tried again", func(c *Columns) *string { return &c.NextAttemptAt }),
-	fact("last-error", "what went wrong last", func(c *Columns) *string { return &c.LastError }),
-	fact("fence", "the fence of the run that claimed it last", func(c *Columns) *string { return &c.Fence }),
+	"pending": text(func(t *Table) *string { return &t.States.Pending }),
+	"sending": text(func(t *Table) *string { return &t.States.Sending }),
+	"sent":    text(func(t *Table) *string { return &t.States.Sent }),
+	"failed":  text(func(t *Table) *string { return &t.States.Failed }),
+	"dead":    text(func(t *Table) *string { return &t.States.Dead }),
+	"unknown": text(func(t *Table) *string { return &t.States.Unknown }),
+
+	"token":           text(func(t *Table) *string { return &t.Columns.Token }),
+	"lease-until":     text(func(t *Table) *string { return &t.Columns.LeaseUntil }),
+	"started-at":      text(func(t *Table) *string { return &t.Columns.StartedAt }),
+	"attempts":        text(func(t *Table) *string { return &t.Columns.Attempts }),
+	"crashes":         text(func(t *Table) *string { return &t.Columns.Crashes }),
+	"next-attempt-at": text(func(t *Table) *string { return &t.Columns.NextAttemptAt }),
+	"last-error":      text(func(t *Table) *string { return &t.Columns.LastError }),
+	"fence":           text(func(t *Table) *string { return &t.Columns.Fence }),
 }
 
 // The keys of States and Columns, in the order of their list methods.
@@ -93,14 +96,4 @@ func names(field func(*Table) *[]string) func(*Table, string) error {
 		*field(t) = all
 		return nil
 	}
-}
-
-func value(key, of string, field func(*States) *string) Setting {
-	return Setting{Key: key, Value: "VALUE", Help: "the state " + of + " (default " + key + ")",
-		set: text(func(t *Table) *string { return field(&t.States) })}
-}
-
-func fact(key, what string, field func(*Columns) *string) Setting {
-	return Setting{Key: key, Value: "COLUMN", Help: "the table's own column for " + what + " (default cronce_" + strings.ReplaceAll(key, "-", "_") + ")",
-		set: text(func(t *Table) *string { return field(&t.Columns) })}
 }

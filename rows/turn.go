@@ -22,7 +22,7 @@ type turn struct {
 
 // turnable reports whether a turn has something to do.
 func (w *drain) turnable() bool {
-	return len(w.results) > 0 || w.stop == nil && len(w.queue) > 0 && len(w.running) < w.options.Workers
+	return len(w.results) > 0 || w.stop == nil && len(w.queue) > 0 && len(w.running) < w.options.Workers && w.pace.wait(now()) == 0
 }
 
 // turn begins one.
@@ -30,7 +30,7 @@ func (w *drain) turn() {
 	t := turn{results: w.results}
 	w.results = nil
 	if w.stop == nil {
-		n := min(w.options.Workers-len(w.running), len(w.queue))
+		n := w.pace.take(now(), min(w.options.Workers-len(w.running), len(w.queue)))
 		t.starts, w.queue = w.queue[:n:n], w.queue[n:]
 	}
 	w.turning = true

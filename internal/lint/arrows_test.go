@@ -21,7 +21,7 @@ var arrows = []struct {
 	{"guard", []string{"."}},
 	{"request", []string{".", "internal/build"}},
 	{"config", []string{".", "schedule", "request", "internal/keys"}},
-	{"rows", []string{"."}},
+	{"rows", []string{".", "internal/keys"}},
 	{"watch", []string{".", "schedule"}},
 	{"web", []string{".", "schedule", "watch"}},
 
@@ -51,12 +51,14 @@ var external = map[string][]string{
 	"store/redisstore": {"github.com/redis/rueidis"},
 	"store/mysqlstore": {"github.com/go-sql-driver/mysql"},
 	"store/pgstore":    {"github.com/jackc/pgx/v5"},
+	"cmd/cronced":      {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "modernc.org/sqlite"},
 }
 
 // drivers are the modules that a package's tests may import besides: rows knows
-// database/sql, and no driver.
+// database/sql, and no driver; cmd looks into the tables that a drain works off.
 var drivers = map[string][]string{
 	"rows": {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "modernc.org/sqlite"},
+	"cmd":  {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "modernc.org/sqlite"},
 }
 
 // forTests are the modules that tests may import as well.
