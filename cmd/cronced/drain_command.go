@@ -26,14 +26,13 @@ func (d *drain) handler() (handle rows.Handler, finish func() error, err error) 
 	if d.post != nil {
 		return d.postRow, func() error { return nil }, nil
 	}
-	thin, err := openThin()
+	path, err := lookCommand(d.command[0])
 	if err != nil {
 		return nil, nil, err
 	}
-	path, err := guard.LookPath(d.command[0], os.Getenv("PATH"))
+	thin, err := openThin()
 	if err != nil {
-		thin.file.Close()
-		return nil, nil, &cli.ExitError{Code: exitNoCommand, Err: err}
+		return nil, nil, err
 	}
 	w := &rowGuards{drain: d, thin: thin, path: path, idle: make(chan *rowGuard, max(d.options.Workers, 1))}
 	if d.lines {
@@ -43,8 +42,31 @@ func (d *drain) handler() (handle rows.Handler, finish func() error, err error) 
 	return w.row, w.finish, nil
 }
 
-// exitNoCommand is a shell's exit code for a command that is not there.
-const exitNoCommand = 127
+// The exit codes of a shell for a command that cannot be run, or is not there.
+const (
+	exitNoProgram = 126
+	exitNoCommand = 127
+)
+
+// lookCommand finds the command before any row is claimed for it.
+func lookCommand(name string) (string, error) {
+	path, err := guard.LookPath(name, os.Getenv("PATH"))
+	if err != nil {
+		return "", &cli.ExitError{Code: exitNoCommand, Err: err}
+	}
+	const execute = 1 // X_OK
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", &cli.ExitError{Code: exitNoCommand, Err: err}
+	case info.IsDir():
+		return "", &cli.ExitError{Code: exitNoProgram, Err: fmt.Errorf("%s is a folder", path)}
+	}
+	if err := syscall.Access(path, execute); err != nil {
+		return "", &cli.ExitError{Code: exitNoProgram, Err: fmt.Errorf("%s cannot be run: %w", path, err)}
+	}
+	return path, nil
+}
 
 // The exit codes by which a row's command says more than that it failed: those of sysexits.h, and qmail's.
 var (

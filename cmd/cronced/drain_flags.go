@@ -60,7 +60,7 @@ func (o *drainOptions) flags() *cli.Flags {
 		"rate":        func(v string) (err error) { o.options.Rate, err = parseRate(v); return err },
 		"post":        func(v string) error { o.post.URL = v; return request.CheckURL(v) },
 		"post-file":   func(v string) error { o.post.URLFile = v; return request.CheckFile(v) },
-		"header":      o.header,
+		"header":      o.header(f),
 		"header-file": o.headerFile,
 		"doubt":       o.setDoubt,
 		"progress": func(v string) error {
@@ -199,17 +199,19 @@ func (o *drainOptions) errorColumn() string {
 	return "cronce_last_error"
 }
 
-func (o *drainOptions) header(v string) error {
-	name, value, ok := strings.Cut(v, ":")
-	if !ok {
-		return errors.New("NAME:VALUE is expected")
+func (o *drainOptions) header(f *cli.Flags) func(string) error {
+	return func(v string) error {
+		name, value, ok := strings.Cut(v, ":")
+		if !ok {
+			return errors.New("NAME:VALUE is expected")
+		}
+		if request.IsSecret(name) {
+			f.Refuse(fmt.Errorf("--header %s: its value on a command line can be read by everybody on this machine: put it into a file, and give --header-file %[1]s=FILE", name))
+		}
+		value = strings.TrimSpace(value)
+		o.post.Headers = append(o.post.Headers, request.Header{Name: name, Value: value})
+		return errors.Join(request.CheckHeader(name), request.CheckValue(value))
 	}
-	if request.IsSecret(name) {
-		return errors.New("its value on a command line can be read by everybody on this machine: put it into a file, and give --header-file " + name + "=FILE")
-	}
-	value = strings.TrimSpace(value)
-	o.post.Headers = append(o.post.Headers, request.Header{Name: name, Value: value})
-	return errors.Join(request.CheckHeader(name), request.CheckValue(value))
 }
 
 func (o *drainOptions) headerFile(v string) error {

@@ -38,6 +38,7 @@ type lineProcess struct {
 	mu       sync.Mutex
 	waiting  map[string]chan lineAnswer // rows that are not answered, by key
 	answered bool
+	never    bool   // it could not be started
 	how      string // it ended
 }
 
@@ -77,7 +78,11 @@ func (w *lineWorker) row(ctx context.Context, row rows.Row) error {
 		case a := <-answer: // its last word
 			return a.err()
 		default:
-			return rows.InDoubt(fmt.Errorf("the process ended (%s) without an answer for this row", p.end()))
+			how, never := p.end()
+			if never {
+				return w.guards.unable(errors.New(how))
+			}
+			return rows.InDoubt(fmt.Errorf("the process ended (%s) without an answer for this row", how))
 		}
 	case <-ctx.Done():
 		p.stop() // what hangs for one row would do so for the next
@@ -140,7 +145,8 @@ func (w *lineWorker) running() (*lineProcess, error) {
 				w.idle = 0
 			}
 			if w.idle == maxIdle {
-				return nil, fmt.Errorf("the process ended %d times without an answer (%s)", maxIdle, w.process.end())
+				how, _ := w.process.end()
+				return nil, fmt.Errorf("the process ended %d times without an answer (%s)", maxIdle, how)
 			}
 		default:
 			return w.process, nil
@@ -186,9 +192,6 @@ func (w *lineWorker) start() (*lineProcess, error) {
 		}
 		g.close() // and then all that it said is there to be read
 		stop()
-		if err == nil && !report.Started {
-			w.guards.unable(errors.New(report.Result.Message))
-		}
 	})
 	return p, nil
 }
@@ -197,6 +200,7 @@ func (w *lineWorker) start() (*lineProcess, error) {
 func (p *lineProcess) ended(report handover.RowReport, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.never = err == nil && !report.Started
 	switch {
 	case err != nil:
 		p.how = err.Error()
@@ -207,11 +211,11 @@ func (p *lineProcess) ended(report handover.RowReport, err error) {
 	}
 }
 
-// end is how it came to its end.
-func (p *lineProcess) end() string {
+// end is how it came to its end; never: it had no beginning.
+func (p *lineProcess) end() (how string, never bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.how
+	return p.how, p.never
 }
 
 // read takes answers to the rows that they are for.
@@ -285,7 +289,7 @@ func (w *lineWorker) finish() error {
 		timer := time.AfterFunc(w.guards.patience(), p.stop)
 		<-p.gone
 		timer.Stop()
-		if how := p.end(); how != "exit 0" {
+		if how, _ := p.end(); how != "exit 0" {
 			w.guards.tell.warn("the process ended badly after its last row: " + how)
 		}
 	}
