@@ -1,8 +1,11 @@
 package cmd_test
 
 import (
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/cronce/cronce/internal/keys"
 )
 
 // Bad input is refused by name, with the flag or the table and what to do; nothing is run.
@@ -75,5 +78,27 @@ func TestDrain_BadInput(t *testing.T) {
 	cmd.Env = append(cmd.Env, "CRONCE_DB=mysql://app@127.0.0.1:1/app", "CRONCE_DB_PASSWORD_FILE="+file+"s")
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "CRONCE_DB_PASSWORD_FILE") {
 		t.Errorf("a password file that is not there: %v\n%s", err, out)
+	}
+}
+
+// The reference has every flag of drain, in the words of its help.
+func TestReferenceHasDrain(t *testing.T) {
+	text, err := os.ReadFile("../docs/reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys.Table {
+		lookForFlag(t, string(text), keys.Flag(k.Name), k)
+	}
+	for _, k := range keys.Drain {
+		lookForFlag(t, string(text), k.Name, k)
+	}
+}
+
+func lookForFlag(t *testing.T, text, name string, k keys.Key) {
+	t.Helper()
+	flag := strings.ReplaceAll(strings.TrimSuffix("--"+name+" "+k.Value, " "), "|", `\|`)
+	if line := "| `" + flag + "` | " + k.Help + " |\n"; !strings.Contains(text, line) {
+		t.Errorf("docs/reference.md lacks the line\n%s", line)
 	}
 }

@@ -181,3 +181,41 @@ func (w *drained) plain(code int, args ...string) string {
 	}
 	return string(out)
 }
+
+// What goes to one address a second time within the window is counted, or not sent where asked.
+func TestDrain_Duplicates(t *testing.T) {
+	engines(t, 4, func(t *testing.T, w *drained) {
+		w.run("UPDATE notifications SET note = 'hello';\nUPDATE notifications SET recipient = 'u1@example.com' WHERE id = 3")
+		same := []string{"--target", "recipient", "--content", "note"}
+		w.run(w.ok("cronce_sends", append(same, "--print-migration")...))
+		if out := w.ok("4 sent, 1 duplicate in ", append(same, logged("")...)...); !strings.Contains(out, "duplicate") {
+			t.Error(out)
+		}
+		if out := w.ok("u1@example.com", append([]string{"report", "--duplicates"}, same...)...); strings.Contains(out, "u2@") {
+			t.Errorf("the report:\n%s", out)
+		}
+		w.run("CREATE TABLE mailed (recipient VARCHAR(100), note VARCHAR(100), at INTEGER);\nINSERT INTO mailed VALUES ('x', 'a', 1000), ('x', 'a', 1500), ('x', 'a', 90000), ('y', 'a', 1000)")
+		log := []string{"report", "--duplicates", "--log-table", "mailed", "--log-time", "at", "--json"}
+		if out := w.ok(`"target":"x"`, append(log, same...)...); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"sends":2,"first":"1970-01-01T00:16:40Z","last":"1970-01-01T00:25:00Z"`) {
+			t.Errorf("the report of a log:\n%s", out)
+		}
+		w.run("INSERT INTO notifications (id, recipient, note, status) VALUES (5, 'u1@example.com', 'hello', 'pending')")
+		w.exits(65, "1 failed", append(append(same, "--block-duplicates"), logged("")...)...)
+		w.has("failed 1, sent 4")
+		w.once(4)
+	})
+}
+
+// The check names what is wrong with server or table, and the cure.
+func TestDrain_Check(t *testing.T) {
+	engines(t, 1, func(t *testing.T, w *drained) {
+		w.ok("table notifications, ", "--check")
+		w.run("CREATE TABLE bare (id INTEGER PRIMARY KEY, status VARCHAR(20))")
+		out := w.plain(78, "drain", "--table", "bare", "--key", "id", "--state", "status", "--check")
+		for _, says := range []string{"refused", "ADD COLUMN", "table bare cannot be worked off as it is"} {
+			if !strings.Contains(out, says) {
+				t.Errorf("it does not say %q:\n%s", says, out)
+			}
+		}
+	})
+}

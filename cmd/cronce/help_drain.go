@@ -13,7 +13,7 @@ func helpDrain() string {
 	b.WriteString(`usage: cronce drain --db URL --table NAME --key COLUMN --state COLUMN [FLAG]... -- COMMAND [ARG]...
        cronce drain --db URL --table NAME --key COLUMN --state COLUMN [FLAG]... --post URL
        cronce drain report --db URL --table NAME --key COLUMN --state COLUMN [--job NAME]
-                    [--store PLACE] [-n N] [--json]
+                    [--store PLACE] [--duplicates] [-n N] [--json]
 
 Works off a table row by row, each row by one process, however many drains there are on however
 many hosts: rows that wait (pending) are claimed in batches, a command is run for each,

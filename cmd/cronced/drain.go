@@ -47,6 +47,7 @@ func drainCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	if err := o.readAll(ctx, db); err != nil {
 		return drainError(err)
 	}
+	o.readCompared()
 	tell := newProgress(o, stdout, stderr)
 	o.options.Log = tell.logger()
 	d, err := o.open(ctx, db)
@@ -56,12 +57,13 @@ func drainCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	if o.dryRun {
 		return dryRun(ctx, d, o, stdout)
 	}
-	return (&drain{drainOptions: o, drainer: d, tell: tell}).run(ctx)
+	return (&drain{drainOptions: o, db: db, drainer: d, tell: tell}).run(ctx)
 }
 
 // drain is one drain of a table by a program of the user's.
 type drain struct {
 	*drainOptions
+	db      *database
 	drainer *rows.Drainer
 	tell    *progress
 
@@ -83,8 +85,11 @@ func (d *drain) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if handle, err = d.metered(ctx, d.db, handle); err != nil {
+		return errors.Join(err, finish())
+	}
 	d.tell.begin(ctx, d.drainer)
-	sum, err := d.passes(ctx, d.tell.watched(handle))
+	sum, err := d.passes(ctx, handle)
 	err = errors.Join(err, finish())
 	d.tell.end(sum)
 	var stopped *stopError
@@ -129,7 +134,6 @@ func (d *drain) passes(ctx context.Context, handle rows.Handler) (sum rows.Resul
 		var pass rows.Result
 		pass, err = d.drainer.Drain(ctx, handle)
 		sum = added(sum, pass)
-		d.tell.drained(sum)
 		var away *rows.UnavailableError
 		var blocked *rows.BlockedError
 		switch {

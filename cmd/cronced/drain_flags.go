@@ -27,6 +27,13 @@ type drainOptions struct {
 	post    *request.Request // nil: a command
 	doubt   []request.Statuses
 
+	meter    rows.MeterOptions // Target and Content are set with the columns
+	target   string
+	content  []string
+	repeats  bool // the report is of duplicates
+	logTable string
+	logTime  string
+
 	follow         bool
 	progress       string // bar, lines, none; "": as it fits
 	dryRun         bool
@@ -47,11 +54,12 @@ func (o *drainOptions) flags() *cli.Flags {
 	ints := map[string]*int{"workers": &o.options.Workers, "batch": &o.options.Batch, "attempts": &o.options.Attempts, "crashes": &o.options.Crashes}
 	durations := map[string]*time.Duration{
 		"timeout": &o.options.Timeout, "lease": &o.options.Lease, "grace": &o.options.Grace,
-		"backoff": &o.options.Backoff, "max-backoff": &o.options.MaxBackoff,
+		"backoff": &o.options.Backoff, "max-backoff": &o.options.MaxBackoff, "window": &o.meter.Window,
 	}
 	switches := map[string]*bool{
 		"idempotent": &o.options.Idempotent, "until-empty": new(bool), "follow": &o.follow, "lines": &o.lines,
 		"dry-run": &o.dryRun, "check": &o.check, "print-migration": &o.printMigration,
+		"block-duplicates": &o.meter.Block, "duplicates": &o.repeats,
 	}
 	o.post = &request.Request{}
 	others := map[string]func(string) error{
@@ -63,6 +71,13 @@ func (o *drainOptions) flags() *cli.Flags {
 		"header":      o.header(f),
 		"header-file": o.headerFile,
 		"doubt":       o.setDoubt,
+		"target":      func(v string) error { o.target = v; return expected(v != "", "a column") },
+		"content": func(v string) error {
+			o.content = strings.Split(v, ",")
+			return expected(!slices.Contains(o.content, ""), "a column, or more of them with commas between,")
+		},
+		"log-table": func(v string) error { o.logTable = v; return expected(v != "", "a table") },
+		"log-time":  func(v string) error { o.logTime = v; return expected(v != "", "a column") },
 		"progress": func(v string) error {
 			o.progress = v
 			return expected(slices.Contains([]string{"bar", "lines", "none"}, v), "bar, lines or none")
@@ -137,6 +152,12 @@ func (o *drainOptions) fits(given map[string]bool, command bool) error {
 		return cli.Misuse("drain", "--header, --header-file and --doubt are about the request of --post, and there is none")
 	case posts && (command || o.lines):
 		return cli.Misuse("drain", "--post sends each row itself: there is no command beside it")
+	case (o.target == "") != (len(o.content) == 0):
+		return cli.Misuse("drain", "--target and --content say together what a duplicate is: both are needed")
+	case o.target == "" && (given["window"] || given["block-duplicates"]):
+		return cli.Misuse("drain", "--window and --block-duplicates are about duplicates: --target and --content say what one is")
+	case given["duplicates"] || given["log-table"] || given["log-time"]:
+		return cli.Misuse("drain", "--duplicates, --log-table and --log-time are flags of 'cronce drain report'")
 	case only:
 	case !posts && len(o.command) == 0:
 		return cli.Misuse("drain", "nothing does the work: a command behind --, or --post URL")

@@ -18,6 +18,13 @@ func printMigration(ctx context.Context, db *database, o *drainOptions, stdout i
 	if err != nil {
 		return drainError(err)
 	}
+	if o.target != "" {
+		more, err := rows.MeterMigration(ctx, db.DB, o.meterOptions())
+		if err != nil {
+			return drainError(err)
+		}
+		text += more
+	}
 	if text == "" {
 		text = "-- nothing is missing\n"
 	}
@@ -56,11 +63,17 @@ func dryRun(ctx context.Context, d *rows.Drainer, o *drainOptions, stdout io.Wri
 	return nil
 }
 
-// checkTable looks at the table and says what is wrong with it.
+// checkTable looks at server, session and table as claims will use them, and says what is wrong or slow.
 func checkTable(ctx context.Context, db *database, o *drainOptions, stdout io.Writer) error {
-	if _, err := o.open(ctx, db); err != nil {
+	r, err := rows.Preflight(ctx, db.DB, o.table, o.options)
+	if err != nil {
+		return drainError(err)
+	}
+	if _, err := io.WriteString(stdout, r.String()); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(stdout, "%s: nothing is amiss\n", o.table.Name)
-	return err
+	if err := r.Err(); err != nil {
+		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("table %s cannot be worked off as it is", o.table.Name)}
+	}
+	return nil
 }

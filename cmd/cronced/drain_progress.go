@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cronce/cronce/internal/cli"
@@ -23,7 +22,7 @@ type progress struct {
 	silent   bool
 	readable bool // stdout is a terminal
 
-	sending atomic.Int64 // handlers at work
+	duplicates func() int64 // how many this drain has found; nil: they are not counted
 
 	mu       sync.Mutex
 	shown    bool // a bar stands in the last line
@@ -31,7 +30,6 @@ type progress struct {
 	began    time.Time
 	first    rows.Counts
 	latest   rows.Counts
-	sum      rows.Result // of the drains before, with --follow
 	end      func(rows.Result)
 }
 
@@ -55,15 +53,6 @@ func newProgress(o *drainOptions, stdout, stderr io.Writer) *progress {
 		p.bar = isTerminal(stderr)
 	}
 	return p
-}
-
-// watched is the handler, with who is at work counted.
-func (p *progress) watched(handle rows.Handler) rows.Handler {
-	return func(ctx context.Context, row rows.Row) error {
-		p.sending.Add(1)
-		defer p.sending.Add(-1)
-		return handle(ctx, row)
-	}
 }
 
 // begin tells from now on how far it is, until end is called.
@@ -120,6 +109,9 @@ func (p *progress) line() string {
 	c := p.latest
 	text := fmt.Sprintf("%s pending, %s sending, %s sent, %s failed, %s unknown", grouped(c.Pending+c.Later), grouped(c.Sending), grouped(c.Sent-p.first.Sent),
 		grouped(c.Failed+c.Dead-p.first.Failed-p.first.Dead), grouped(c.Unknown-p.first.Unknown))
+	if p.duplicates != nil {
+		text += ", " + counted(p.duplicates(), "duplicate")
+	}
 	took := time.Since(p.began).Seconds()
 	rate := float64(done(c)-done(p.first)) / took
 	text += fmt.Sprintf("; %.1f/s", rate)
@@ -188,13 +180,6 @@ func (p *progress) output(text []byte) {
 	p.aside(func() { p.stdout.Write(text) })
 }
 
-// drained notes what the drains so far did.
-func (p *progress) drained(sum rows.Result) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sum = sum
-}
-
 // conclude says what the drain did, if it did anything: cron would mail each line.
 func (p *progress) conclude(sum rows.Result) {
 	p.mu.Lock()
@@ -218,6 +203,9 @@ func (p *progress) conclude(sum rows.Result) {
 		if n.n > 0 {
 			parts = append(parts, grouped(n.n)+" "+n.what)
 		}
+	}
+	if p.duplicates != nil && p.duplicates() > 0 {
+		parts = append(parts, counted(p.duplicates(), "duplicate"))
 	}
 	left := ""
 	if n := sum.Left.Pending + sum.Left.Later; n > 0 {

@@ -45,6 +45,10 @@ func drainReport(ctx context.Context, args []string, stdout io.Writer) error {
 		return cli.Misuse("drain", "report: %q is no flag", rest[0])
 	case o.db == "":
 		return cli.Misuse("drain", "--db: the URL of the database is missing; it may be in %s too", databaseVariable)
+	case o.repeats && (o.target == "" || len(o.content) == 0):
+		return cli.Misuse("drain", "report --duplicates: --target and --content say what a duplicate is")
+	case (o.logTable == "") != (o.logTime == ""):
+		return cli.Misuse("drain", "report: --log-table and --log-time name the log and its column that says when: both are needed")
 	case *limit < 1:
 		return cli.Misuse("drain", "-n: a number from 1 on is expected")
 	}
@@ -56,6 +60,9 @@ func drainReport(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	defer db.Close()
+	if o.repeats {
+		return o.reportDuplicates(ctx, db, *limit, *asJSON, stdout)
+	}
 	d, err := o.open(ctx, db)
 	if err != nil {
 		return err
