@@ -69,8 +69,9 @@ func TestDrain_BadInput(t *testing.T) {
 	if len(w.sends()) > 0 {
 		t.Error("something was run")
 	}
-	// A state that is none of the six is nobody's.
 	w.run("UPDATE notifications SET status = NULL")
+	w.exits(78, "row 1 has no status (NULL): it would never be claimed", does...)
+	w.run("UPDATE notifications SET status = 'lost'") // none of the six
 	w.ok("1 row in none of the states: they are never claimed", append([]string{"--dry-run"}, does...)...)
 	// The password of a file, which others may not change.
 	file := write(t, w.dir+"/password", "s3cr3t\n")

@@ -81,6 +81,8 @@ func (d *drain) run(ctx context.Context) error {
 	ctx, d.end = context.WithCancelCause(ctx)
 	defer d.end(nil)
 	got := d.signals(all, endNow)
+	// Whoever reads what is printed may go away; the rows that are worked on must still be recorded.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	handle, finish, err := d.handler()
 	if err != nil {
 		return err

@@ -128,7 +128,7 @@ func (n *night) pass(ctx context.Context, how string, batch func(api string) *ex
 	}
 	sum := api.tally()
 	pending, err := n.pending(ctx)
-	fmt.Fprintf(n.out, "%-12s  %2d rows, %2d sends: %2d recipients got it more than once, at most %d times; %d rows left; %s; exit %s\n",
+	fmt.Fprintf(n.out, "%-12s  %2d rows, %2d sends: %2d recipients got it more than once, the most %d times; %d rows left; %s; exit %s\n",
 		how, n.rows, sum.sends, sum.twice, sum.most, pending, time.Since(began).Round(100*time.Millisecond), strings.Join(ends, ", "))
 	return sum, err
 }

@@ -28,7 +28,7 @@ func TestNight(t *testing.T) {
 	cmd.Env = append(os.Environ(), "CRONCE_DB="+testenv.MariaDB(t))
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil || !strings.Contains(out.String(), "with cronce   12 rows, 12 sends:  0 recipients got it more than once, at most 1 times; 0 rows left") {
+	if err := cmd.Run(); err != nil || !strings.Contains(out.String(), "with cronce   12 rows, 12 sends:  0 recipients got it more than once, the most 1 times; 0 rows left") {
 		t.Errorf("%v\n%s%s", err, &out, &errs)
 	}
 }
