@@ -133,3 +133,19 @@ func TestDrain_Blocked(t *testing.T) {
 	tx.Rollback()
 	w.ok("2 sent", logged("")...)
 }
+
+// A pooler that changes connections between transactions is no hindrance.
+func TestDrain_PgBouncer(t *testing.T) {
+	t.Parallel()
+	w := newDrained(t, "postgres", 30)
+	w.url = testenv.StartPgBouncer(t, "transaction", w.url).URL()
+	first := startServer(t, w.command(append([]string{"--workers", "3", "--batch", "5"}, logged("")...)...))
+	second := startServer(t, w.command(append([]string{"--workers", "3", "--batch", "5"}, logged("")...)...))
+	for _, s := range []*server{first, second} {
+		if <-s.gone; s.cmd.ProcessState.ExitCode() != 0 {
+			t.Errorf("exit %d", s.cmd.ProcessState.ExitCode())
+		}
+	}
+	w.has("sent 30")
+	w.once(30)
+}

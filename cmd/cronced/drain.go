@@ -174,7 +174,7 @@ func (d *drain) verdict(sum rows.Result, err error, got syscall.Signal) error {
 		return &cli.ExitError{Code: exitDoubt, Err: fmt.Errorf("%s: nobody knows whether %s in doubt went out: 'cronce drain report' lists what is unknown", d.name(), counted(doubt, "row"))}
 	case sum.Failed+sum.Dead+sum.Crashed > 0:
 		return &cli.ExitError{Code: exitFailed, Err: fmt.Errorf("%s: %s failed for good: their column %s says why", d.name(), counted(sum.Failed+sum.Dead+sum.Crashed, "row"), d.errorColumn())}
-	case got != 0 && !d.follow:
+	case got != 0 && err != nil && !d.follow:
 		return &cli.ExitError{Code: 128 + int(got), Err: fmt.Errorf("%s: stopped by %s; what is left is pending", d.name(), guard.SignalName(got))}
 	}
 	return nil

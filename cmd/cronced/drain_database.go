@@ -85,6 +85,10 @@ func openDatabase(text string) (*database, error) {
 		if err != nil { // which shows the URL
 			return bad("it cannot be read: write postgres://USER@HOST:PORT/DATABASE, special signs as %%XX")
 		}
+		if !strings.Contains(text, "default_query_exec_mode=") {
+			// Nothing is prepared under a name, which a pooler may not know, and types are as the server says.
+			c.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		}
 		c.RuntimeParams["application_name"] = "cronce drain"
 		c.RuntimeParams["timezone"] = "UTC"
 		if c.ConnectTimeout == 0 {

@@ -171,8 +171,11 @@ func (o *drainOptions) fits(given map[string]bool, command bool) error {
 // inRun takes what cronce run says of the run around this drain.
 func (o *drainOptions) inRun() error {
 	o.runID = os.Getenv("CRONCE_RUN_ID")
+	job := os.Getenv("CRONCE_JOB")
 	if o.options.Job == "" {
-		o.options.Job = os.Getenv("CRONCE_JOB")
+		o.options.Job = job
+	} else if job != "" && o.options.Job != job {
+		return cli.Misuse("drain", "--job %s: the run around it is of job %s, and so is its fence: leave --job out", o.options.Job, job)
 	}
 	if text := os.Getenv("CRONCE_FENCE"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)

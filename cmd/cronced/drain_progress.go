@@ -133,7 +133,8 @@ func (p *progress) draw() {
 		full = int(width * (done(p.latest) - done(p.first)) / all)
 	}
 	full = min(max(full, 0), width)
-	fmt.Fprintf(p.stderr, "\r\x1b[K[%s%s] %s", strings.Repeat("#", full), strings.Repeat("-", width-full), p.line())
+	text := "[" + strings.Repeat("#", full) + strings.Repeat("-", width-full) + "] " + p.line()
+	fmt.Fprintf(p.stderr, "\r\x1b[K%s", text[:min(len(text), columns(p.stderr)-1)]) // what wraps could not be taken back
 	p.shown = true
 }
 

@@ -17,3 +17,15 @@ func isTerminal(w io.Writer) bool {
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TCGETS, uintptr(unsafe.Pointer(&t)))
 	return errno == 0
 }
+
+// columns is how wide a terminal is, 80 where it does not say.
+func columns(w io.Writer) int {
+	var size struct{ rows, columns, x, y uint16 }
+	if f, ok := w.(*os.File); ok {
+		syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size)))
+	}
+	if size.columns == 0 {
+		return 80
+	}
+	return int(size.columns)
+}
