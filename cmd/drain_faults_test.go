@@ -41,6 +41,38 @@ func TestDrain_Killed(t *testing.T) {
 	})
 }
 
+// A guard that is killed takes what it guards with it: its row is in doubt, and all others are done.
+func TestDrain_GuardKilled(t *testing.T) {
+	t.Parallel()
+	w := newDrained(t, "sqlite", 5)
+	s := startServer(t, w.command(append([]string{"--workers", "1"}, logged(`[ $CRONCE_ROW_ID != 1 ] || { setsid sh -c 'trap "" TERM; exec sleep 600' & sleep 600; }`)...)...))
+	w.awaitSends(1)
+	for _, pid := range childrenOf(s.cmd.Process.Pid) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if <-s.gone; s.cmd.ProcessState.ExitCode() != 76 {
+		t.Errorf("exit %d, want 76", s.cmd.ProcessState.ExitCode())
+	}
+	w.has("sent 4, unknown 1")
+	w.once(5)
+	if left := w.processes(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	w.run("UPDATE notifications SET status = 'pending' WHERE id > 3")
+	s = startServer(t, w.command("--lines", "--workers", "2", "--", "sh", "-c", `read -r one; read -r two; echo "has both"; trap '' TERM; sleep 600 & sleep 600`))
+	s.await(t, 0, "has both")
+	for _, pid := range childrenOf(s.cmd.Process.Pid) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if <-s.gone; s.cmd.ProcessState.ExitCode() != 76 {
+		t.Errorf("exit %d, want 76", s.cmd.ProcessState.ExitCode())
+	}
+	w.has("sent 2, unknown 3")
+	if left := w.processes(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 // A TERM lets what is worked on come to its end, and gives the rest back at once; a second one ends it, and all that it
 // has started.
 func TestDrain_Term(t *testing.T) {

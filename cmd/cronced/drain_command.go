@@ -103,10 +103,10 @@ func (w *rowGuards) row(ctx context.Context, row rows.Row) error {
 	}
 	report, err := g.run(ctx, w.ending, handover.RowTask{
 		Version: build.Version(), Path: handover.Bytes(w.path), Args: handover.BytesOf(w.command), Input: append(input, '\n'),
-		Env: handover.BytesOf(rowEnvironment(rowKey(w.drainOptions.table.Name, row.Key), row.Attempt, all)), Grace: rowGrace,
+		Env: handover.BytesOf(append(rowEnvironment(rowKey(w.drainOptions.table.Name, row.Key), row.Attempt, all), g.mark)), Grace: rowGrace,
 	})
 	if err != nil {
-		g.close()
+		g.bury()
 		return rows.InDoubt(err)
 	}
 	w.idle <- g
@@ -167,6 +167,7 @@ func (w *rowGuards) finish() error {
 
 // rowGuard is a guard process. Its command ends with it, and it with this process.
 type rowGuard struct {
+	mark   string // a variable that its commands have, by which they are found when it was killed
 	orders *os.File
 	report *os.File
 	heard  *json.Decoder
@@ -202,7 +203,7 @@ func (w *rowGuards) start(streams *[3]*os.File) (*rowGuard, error) {
 		return nil, fmt.Errorf("no guard process: %w", err)
 	}
 	w.all.Go(func() { cmd.Wait() })
-	return &rowGuard{orders: orders, report: report, heard: json.NewDecoder(report)}, nil
+	return &rowGuard{mark: "CRONCE_WORKER=" + cronce.NewRunID(), orders: orders, report: report, heard: json.NewDecoder(report)}, nil
 }
 
 // run has the guard run a command and returns how it ended. It is ended when one of the contexts does. The error is
@@ -229,6 +230,12 @@ func (g *rowGuard) run(ctx, ending context.Context, t handover.RowTask) (report 
 		return report, errors.New("its guard process was killed")
 	}
 	return report, nil
+}
+
+// bury ends what a guard that was killed has left.
+func (g *rowGuard) bury() {
+	g.close()
+	endTold(g.mark)
 }
 
 // close lets the guard end.

@@ -183,14 +183,15 @@ func (w *lineWorker) start() (*lineProcess, error) {
 	w.guards.all.Go(func() {
 		report, err := g.run(ctx, ctx, handover.RowTask{
 			Version: build.Version(), Path: handover.Bytes(w.guards.path), Args: handover.BytesOf(w.guards.command),
-			Env: handover.BytesOf(rowEnvironment("", 0, nil)), Stream: true, Grace: rowGrace,
+			Env: handover.BytesOf(append(rowEnvironment("", 0, nil), g.mark)), Stream: true, Grace: rowGrace,
 		})
 		p.ended(report, err)
-		if err != nil { // nobody ends the command
-			in.Close()
-			out.SetReadDeadline(time.Now().Add(rowGrace))
+		if err != nil {
+			g.bury()
+		} else {
+			g.close()
 		}
-		g.close() // and then all that it said is there to be read
+		// And then all that it said is there to be read.
 		stop()
 	})
 	return p, nil
