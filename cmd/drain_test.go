@@ -215,7 +215,7 @@ func TestDrain_Check(t *testing.T) {
 			drop += " ON notifications"
 		}
 		w.run(drop)
-		if out := w.ok("slow: index: ", "--check"); !strings.Contains(out, "CREATE INDEX") {
+		if out := w.exits(78, "refused: index: ", "--check"); !strings.Contains(out, "CREATE INDEX") {
 			t.Errorf("it does not say how to make the index:\n%s", out)
 		}
 		w.run("CREATE TABLE bare (id INTEGER PRIMARY KEY, status VARCHAR(20))")
