@@ -102,6 +102,24 @@ func TestDrain_Term(t *testing.T) {
 	})
 }
 
+// A run that is ended at its timeout ends its drain in order: what was worked on is in doubt, and on record as such, the rest is pending,
+// and nothing goes on.
+func TestDrain_RunTimeout(t *testing.T) {
+	t.Parallel()
+	w := newDrained(t, "mariadb", 9)
+	cmd := w.command(append([]string{"--workers", "2"}, logged(stuck)...)...)
+	cmd.Args = append([]string{cmd.Args[0], "run", "--manual", "--timeout", "8s", "notices", "--", cmd.Args[0]}, cmd.Args[1:]...)
+	s := startServer(t, cmd)
+	w.awaitSends(2)
+	if <-s.gone; cmd.ProcessState.ExitCode() != 124 {
+		t.Errorf("exit %d, want 124", cmd.ProcessState.ExitCode())
+	}
+	w.has("pending 7, unknown 2")
+	if left := w.processes(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 // A command that takes too long is ended with all that it has started, and its row is in doubt; where the job is idempotent, it is tried
 // again.
 func TestDrain_Timeout(t *testing.T) {
