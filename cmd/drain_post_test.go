@@ -119,7 +119,7 @@ func TestDrain_LinesEnd(t *testing.T) {
 	}
 	w.run("UPDATE notifications SET status = 'pending'")
 	code, out = w.end("--lines", "--", "sh", "-c", "read -r row")
-	if code == 0 || !strings.Contains(out, "the process ended 3 times without an answer") || w.states() != "pending 6, unknown 3" {
+	if code != 1 || !strings.Contains(out, "the process ended 3 times without an answer") || w.states() != "pending 6, unknown 3" {
 		t.Errorf("exit %d, states %s:\n%s", code, w.states(), out)
 	}
 	w.run("UPDATE notifications SET status = 'pending', cronce_next_attempt_at = NULL")

@@ -69,7 +69,7 @@ const cannotStart = "cannot start "
 
 func (t rowTask) run() handover.RowReport {
 	if t.Version != build.Version() {
-		return handover.RowReport{Result: cronce.Result{Message: fmt.Sprintf(
+		return handover.RowReport{Result: cronce.Result{ExitCode: cli.Config, Message: fmt.Sprintf(
 			"drain is cronce %s and its guard is %s: install both from one release", t.Version, build.Version())}}
 	}
 	c := guard.Command{

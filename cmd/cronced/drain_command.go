@@ -98,7 +98,7 @@ func (w *rowGuards) row(ctx context.Context, row rows.Row) error {
 	case g = <-w.idle:
 	default:
 		if g, err = w.start(nil); err != nil {
-			return w.unable(err)
+			return w.unable(exitNoProgram, err)
 		}
 	}
 	report, err := g.run(ctx, w.ending, handover.RowTask{
@@ -112,14 +112,14 @@ func (w *rowGuards) row(ctx context.Context, row rows.Row) error {
 	w.idle <- g
 	w.tell.output(report.Output)
 	if !report.Started {
-		return w.unable(errors.New(report.Result.Message))
+		return w.unable(report.Result.ExitCode, errors.New(report.Result.Message))
 	}
 	return ended(ctx, report)
 }
 
 // unable stops the drain: nothing could be started, and the next row would fare no better.
-func (w *rowGuards) unable(err error) error {
-	w.end(&stopError{&cli.ExitError{Code: exitNoCommand, Err: err}})
+func (w *rowGuards) unable(code int, err error) error {
+	w.end(&stopError{&cli.ExitError{Code: code, Err: err}})
 	return err
 }
 

@@ -38,7 +38,7 @@ type lineProcess struct {
 	mu       sync.Mutex
 	waiting  map[string]chan lineAnswer // rows that are not answered, by key
 	answered bool
-	never    bool   // it could not be started
+	never    int    // the exit code of a shell where it could not be started; else 0
 	how      string // it ended
 }
 
@@ -63,7 +63,7 @@ func (w *lineWorker) row(ctx context.Context, row rows.Row) error {
 	}
 	p, err := w.running()
 	if err != nil {
-		return w.guards.unable(err)
+		return w.guards.unable(cli.Failure, err)
 	}
 	answer := p.expect(key)
 	defer p.forget(key)
@@ -79,8 +79,8 @@ func (w *lineWorker) row(ctx context.Context, row rows.Row) error {
 			return a.err()
 		default:
 			how, never := p.end()
-			if never {
-				return w.guards.unable(errors.New(how))
+			if never != 0 {
+				return w.guards.unable(never, errors.New(how))
 			}
 			return rows.InDoubt(fmt.Errorf("the process ended (%s) without an answer for this row", how))
 		}
@@ -201,7 +201,9 @@ func (w *lineWorker) start() (*lineProcess, error) {
 func (p *lineProcess) ended(report handover.RowReport, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.never = err == nil && !report.Started
+	if err == nil && !report.Started {
+		p.never = max(report.Result.ExitCode, cli.Failure)
+	}
 	switch {
 	case err != nil:
 		p.how = err.Error()
@@ -213,7 +215,7 @@ func (p *lineProcess) ended(report handover.RowReport, err error) {
 }
 
 // end is how it came to its end; never: it had no beginning.
-func (p *lineProcess) end() (how string, never bool) {
+func (p *lineProcess) end() (how string, never int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.how, p.never
@@ -272,6 +274,9 @@ func (p *lineProcess) send(ctx context.Context, line []byte) error {
 	case err == nil:
 		return nil
 	case n == 0:
+		if ctx.Err() != nil { // it hangs
+			p.stop()
+		}
 		return errors.New("the process takes no more lines") // this one it never had
 	}
 	p.stop() // a part of a line: the next one would be unreadable

@@ -58,9 +58,6 @@ func newProgress(o *drainOptions, stdout, stderr io.Writer) *progress {
 // begin tells from now on how far it is, until end is called.
 func (p *progress) begin(ctx context.Context, d *rows.Drainer) {
 	p.began = time.Now()
-	counted, err := d.Count(ctx)
-	took := time.Since(p.began)
-	p.first, p.latest = counted, counted
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var telling sync.WaitGroup
 	p.end = func(sum rows.Result) {
@@ -68,25 +65,29 @@ func (p *progress) begin(ctx context.Context, d *rows.Drainer) {
 		telling.Wait()
 		p.conclude(sum)
 	}
-	if err != nil || p.silent {
+	if p.silent {
 		return
 	}
 	every := lineEvery
 	if p.bar {
 		every = barEvery
 	}
+	// Beside the work: on a large table it takes its time.
 	telling.Go(func() {
-		for {
+		for first := true; ; {
+			start := time.Now()
+			counts, err := d.Count(ctx)
+			took := time.Since(start)
+			switch {
+			case err == nil && first:
+				p.first, first = counts, false
+			case err == nil:
+				p.tell(counts)
+			}
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(max(every, countShare*took)):
-			}
-			start := time.Now()
-			counted, err := d.Count(ctx)
-			took = time.Since(start)
-			if err == nil {
-				p.tell(counted)
 			}
 		}
 	})
