@@ -227,3 +227,33 @@ func TestDrain_Check(t *testing.T) {
 		}
 	})
 }
+
+// A row's values come as JSON that a script can read, whatever their types.
+func TestDrain_Types(t *testing.T) {
+	engines(t, 0, func(t *testing.T, w *drained) {
+		blob, at, zone := "BLOB", "DATETIME", ""
+		if w.engine == "postgres" {
+			blob, at, zone = "BYTEA", "TIMESTAMPTZ", "+00"
+		}
+		w.run("CREATE TABLE typed (id INTEGER PRIMARY KEY, amount DECIMAL(10,2), at " + at + " NULL, raw " + blob + ", odd VARCHAR(50), rate DOUBLE PRECISION, n BIGINT, status VARCHAR(20) NOT NULL)")
+		raw := "X'ff00'"
+		if w.engine == "postgres" {
+			raw = `'\xff00'`
+		}
+		w.run("INSERT INTO typed VALUES (1, 12.50, '2026-11-30 02:30:00" + zone + "', " + raw + `, 'a<b "c" é', 0.5, 9007199254740993, 'pending')`)
+		flags := []string{"drain", "--table", "typed", "--key", "id", "--state", "status"}
+		w.run(w.plain(0, append(flags, "--print-migration")...))
+		out := w.plain(0, append(flags, "--", "sh", "-c", `cat; echo "$CRONCE_ROW_ODD $CRONCE_ROW_N"`)...)
+		amount, when := `"12.50"`, `"2026-11-30T02:30:00Z"`
+		switch w.engine {
+		case "sqlite":
+			amount = "12.5"
+		case "mariadb":
+			when = `"2026-11-30 02:30:00"`
+		}
+		want := `{"id":1,"amount":` + amount + `,"at":` + when + `,"raw":"/wA=","odd":"a<b \"c\" é","rate":0.5,"n":9007199254740993}` + "\na<b \"c\" é 9007199254740993\n"
+		if !strings.HasPrefix(out, want) {
+			t.Errorf("the command got\n%swant\n%s", out, want)
+		}
+	})
+}
