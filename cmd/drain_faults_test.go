@@ -199,3 +199,25 @@ func TestDrain_PgBouncer(t *testing.T) {
 	w.has("sent 30")
 	w.once(30)
 }
+
+// A run that goes on while a later one has begun, on whatever host, claims nothing more, and says so by its exit code.
+func TestDrain_StaleRun(t *testing.T) {
+	t.Parallel()
+	w := newDrained(t, "mariadb", 3)
+	cmd := w.command(append([]string{"--follow"}, logged("")...)...)
+	cmd.Args = append([]string{cmd.Args[0], "run", "--manual", "notices", "--", cmd.Args[0]}, cmd.Args[1:]...)
+	s := startServer(t, cmd)
+	w.awaitSends(3)
+	later := w.command(logged("")...)
+	later.Env = append(later.Env, "CRONCE_RUN_ID=later", "CRONCE_JOB=notices", "CRONCE_FENCE=9000000000000000000")
+	if out, err := later.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	w.run("INSERT INTO notifications (id, recipient, status) VALUES (4, 'late@example.com', 'pending')")
+	s.await(t, 0, "a later run has claimed rows")
+	if <-s.gone; cmd.ProcessState.ExitCode() != 70 {
+		t.Errorf("exit %d, want 70", cmd.ProcessState.ExitCode())
+	}
+	w.has("pending 1, sent 3")
+	w.once(3)
+}
