@@ -126,6 +126,7 @@ var packages = map[string]string{
 	"cronce": "github.com/cronce/cronce", "crontab": "github.com/cronce/cronce/crontab",
 	"schedule": "github.com/cronce/cronce/schedule", "localstore": "github.com/cronce/cronce/store/localstore",
 	"redisstore": "github.com/cronce/cronce/store/redisstore",
+	"rows":       "github.com/cronce/cronce/rows", "sql": "database/sql",
 }
 
 // golang is a program, or what stands in a function that has a ctx and returns

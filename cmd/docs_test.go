@@ -47,7 +47,8 @@ var elsewhere = map[string][2]string{
 
 	"make night":                            {"../examples/policy-server/night/night_test.go", "run(t.Context(), &n.out, minTicks, n.store, program)"},
 	"go run ./examples/policy-server/night": {"../examples/policy-server/night/night_test.go", "run(t.Context(), &n.out, minTicks, n.store, program)"},
-	"go run ./examples/policy-server/night -ticks 100 -store redis": {"../examples/policy-server/night/night_test.go", "run(t.Context(), &n.out, minTicks, n.store, program)"},
+	"go run ./examples/policy-server/night -ticks 100 -store redis":                                   {"../examples/policy-server/night/night_test.go", "run(t.Context(), &n.out, minTicks, n.store, program)"},
+	"CRONCE_DB=mysql://app:secret@127.0.0.1/test PATH=$PWD/bin:$PATH go run ./examples/notifications": {"../examples/notifications/notifications_test.go", `testenv.MariaDB(t)`},
 
 	"sudo cronce status --system":                    {"system_view_test.go", `"status", "--system"`},
 	"sudo cronce runs --system --failed --since 24h": {"system_view_test.go", `"runs", "--system", "--failed"`},

@@ -23,6 +23,8 @@ type Task struct {
 	Request Request
 	Job     cronce.Job // its policies
 	Run     cronce.Run
+	// Key is the Idempotency-Key; empty: that of the run, see [Key].
+	Key string
 	// Say is told, for people, why another attempt is made.
 	Say func(text string)
 	// Output gets the end of each answer.
@@ -82,8 +84,10 @@ const maxRetryAfter = time.Hour
 // attempted is how one attempt went.
 type attempted struct {
 	cronce.Result
-	again bool          // it may be made again
-	after time.Duration // at the earliest so much later, as the answer asks
+	again  bool          // it may be made again
+	after  time.Duration // at the earliest so much later, as the answer asks
+	status int           // of the whole answer; 0: there was none
+	doubt  bool          // the request may have been received, and no whole answer tells what came of it
 }
 
 // transport sends each request over a connection of its own, in HTTP/1.1: over
@@ -114,7 +118,11 @@ func (t Task) attempt(ctx context.Context, n int) attempted {
 	failed := func(format string, args ...any) cronce.Result {
 		return cronce.Result{Outcome: cronce.Failed, ExitCode: 1, Message: fmt.Sprintf(format, args...)}
 	}
-	req, secrets, err := t.Request.build(t.Run, n)
+	key := t.Key
+	if key == "" {
+		key = Key(t.Run)
+	}
+	req, secrets, err := t.Request.build(t.Run, key, n)
 	if err != nil {
 		return attempted{Result: failed("not sent: %v", err), again: true} // a file may be there later
 	}
@@ -130,19 +138,21 @@ func (t Task) attempt(ctx context.Context, n int) attempted {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols { // its body has no end
-		return attempted{Result: failed("HTTP %s: no other protocol was asked for", statusText(resp.StatusCode))}
+		return attempted{Result: failed("HTTP %s: no other protocol was asked for", statusText(resp.StatusCode)), status: resp.StatusCode}
 	}
 	keep := newTail(secrets)
 	_, err = keep.ReadFrom(resp.Body)
-	a := attempted{Result: cronce.Result{Message: "HTTP " + statusText(resp.StatusCode)}}
+	a := attempted{Result: cronce.Result{Message: "HTTP " + statusText(resp.StatusCode)}, status: resp.StatusCode}
 	a.Output, a.OutputBytes = keep.bytes(), keep.total
 	if t.Output != nil && len(a.Output) > 0 {
 		t.Output(a.Output)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
+		a.doubt = true
 		a.Message = context.Cause(ctx).Error() + ", in the middle of the answer " + a.Message
 	case err != nil:
+		a.doubt = true
 		a.Outcome, a.ExitCode = cronce.Failed, 1
 		a.Message += ", and then the answer was cut short"
 		a.again = t.Request.Idempotent
@@ -163,7 +173,7 @@ func (t Task) attempt(ctx context.Context, n int) attempted {
 
 // noAnswer is an attempt that failed before there was an answer.
 func (t Task) noAnswer(ctx context.Context, err error, connected bool, secrets []string) attempted {
-	a := attempted{Result: cronce.Result{Outcome: cronce.Failed, ExitCode: 1}, again: !connected || t.Request.Idempotent}
+	a := attempted{Result: cronce.Result{Outcome: cronce.Failed, ExitCode: 1}, again: !connected || t.Request.Idempotent, doubt: connected}
 	switch {
 	case ctx.Err() != nil && connected:
 		a.Outcome = ""

@@ -144,7 +144,7 @@ func Key(run cronce.Run) string {
 
 // build reads the files and makes the request of one attempt. secrets are what
 // the answer may repeat and the record must not have.
-func (r Request) build(run cronce.Run, attempt int) (req *http.Request, secrets []string, err error) {
+func (r Request) build(run cronce.Run, key string, attempt int) (req *http.Request, secrets []string, err error) {
 	target := r.URL
 	if r.URLFile != "" {
 		if target, err = readSecret(r.URLFile); err == nil {
@@ -194,9 +194,11 @@ func (r Request) build(run cronce.Run, attempt int) (req *http.Request, secrets 
 		}
 		req.Header.Set(h.Name, value)
 	}
-	req.Header.Set("Idempotency-Key", Key(run))
+	req.Header.Set("Idempotency-Key", key)
 	req.Header.Set("Cronce-Job", url.PathEscape(run.Job))
-	req.Header.Set("Cronce-Run-Id", run.ID)
+	if run.ID != "" {
+		req.Header.Set("Cronce-Run-Id", run.ID)
+	}
 	req.Header.Set("Cronce-Attempt", strconv.Itoa(attempt+max(run.Attempt-1, 0))) // a re-run counts on
 	if !run.Tick.IsZero() {
 		req.Header.Set("Cronce-Tick", cronce.Stamp(run.Tick))

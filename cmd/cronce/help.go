@@ -19,6 +19,7 @@ const helpMain = `cronce - cron, once: no job runs twice for one scheduled time,
   cronce serve --config FILE     run the jobs of a YAML file, HTTP requests among them
   cronce run JOB -- COMMAND      the same for one command, in front of a line of cron
   cronce hold JOB -- COMMAND     keeps one copy of a command running, here or elsewhere
+  cronce drain -- COMMAND        works off a table row by row, each row once
   cronce flock FILE COMMAND      flock(1), with a record of what ran and what did not
   cronce validate FILE           what serve would do with a crontab; runs nothing
   cronce status [JOB]            what each job does now, did last and does next
@@ -321,6 +322,7 @@ func subjects() map[string]func() string {
 		"help":     func() string { return helpHelp },
 		"version":  func() string { return helpVersion },
 		"demo":     func() string { return helpDemo },
+		"drain":    helpDrain,
 		"release":  func() string { return helpRelease },
 		"trigger":  func() string { return helpTrigger },
 		"pause":    func() string { return helpPause },

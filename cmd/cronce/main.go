@@ -70,13 +70,15 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		return cli.Fail(stderr, completion(ctx, rest, stdout))
 	case "guard":
 		return cli.Fail(stderr, guardTask(ctx))
-	case "serve", "validate", "demo", "release", "trigger", "pause", "resume", "job", "store":
+	case "guard-rows":
+		return cli.Fail(stderr, guardRows(ctx))
+	case "serve", "drain", "validate", "demo", "release", "trigger", "pause", "resume", "job", "store":
 		if asksHelp(rest) {
 			return cli.Fail(stderr, help([]string{name}, stdout))
 		}
 		return cli.Fail(stderr, execFull(args))
 	}
-	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are run, hold, flock, serve, validate, next, runs, status, trigger, release, pause, resume, job, store, demo, completion, help, version", name))
+	return cli.Fail(stderr, cli.Misuse("", "there is no command %q: the commands are run, hold, flock, serve, drain, validate, next, runs, status, trigger, release, pause, resume, job, store, demo, completion, help, version", name))
 }
 
 // asksHelp reports whether help is asked for; what stands behind "--" is another

@@ -153,26 +153,31 @@ func (b *borrower) bury(ctx context.Context) (cronce.Result, error) {
 	if !unfinished {
 		return cronce.Result{Outcome: cronce.Lost, Message: "its guard process was killed after its end was on record"}, nil
 	}
-	for {
-		left := ofRun(l.Run.ID)
-		if len(left) == 0 {
-			break
-		}
-		for _, pid := range left {
-			syscall.Kill(pid, syscall.SIGKILL)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	endTold("CRONCE_RUN_ID=" + l.Run.ID)
 	return r, b.store.Conclude(context.WithoutCancel(ctx), l, r)
 }
 
 // guardKilled is how a run ended whose guard was killed.
 const guardKilled = "its guard process was killed, and then what it had started"
 
-// ofRun are the processes that were told that they are of that run and still have that in
-// their environment.
-func ofRun(id string) (pids []int) {
-	mine := []byte("CRONCE_RUN_ID=" + id)
+// endTold kills the processes that were told this in their environment and still have it there, and those
+// that these start meanwhile.
+func endTold(variable string) {
+	for {
+		left := told(variable)
+		if len(left) == 0 {
+			return
+		}
+		for _, pid := range left {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// told are the processes that have such a variable, NAME=VALUE.
+func told(variable string) (pids []int) {
+	mine := []byte(variable)
 	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range paths {
 		env, err := os.ReadFile(path)

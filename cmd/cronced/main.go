@@ -63,6 +63,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return cli.Fail(stderr, jobCommand(ctx, rest, stdout))
 	case "store":
 		return cli.Fail(stderr, storeCommand(ctx, rest, stdout))
+	case "drain":
+		return cli.Fail(stderr, drainCommand(ctx, rest, stdout, stderr))
 	case "demo", "demo-server", "demo-batch":
 		return cli.Fail(stderr, demo(ctx, args, stdout))
 	case "version", "-V", "--version":

@@ -122,6 +122,15 @@ type Flags struct {
 	secret  error // a flag's value that must not be shown: package flag would
 }
 
+// Refuse refuses the command line for a flag's value that must not be shown.
+func (f *Flags) Refuse(err error) { f.secret = err }
+
+// Given reports whether a flag was on the command line.
+func (f *Flags) Given(name string) (is bool) {
+	f.Visit(func(g *flag.Flag) { is = is || g.Name == name })
+	return is
+}
+
 // NewFlags returns the flags of a command.
 func NewFlags(command string) *Flags {
 	f := &Flags{FlagSet: flag.NewFlagSet(command, flag.ContinueOnError), command: command}

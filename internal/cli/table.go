@@ -25,18 +25,18 @@ type StateOf struct {
 
 // WriteRuns lists runs, a line each.
 func WriteRuns(w io.Writer, list []cronce.Run, now time.Time) {
-	t := newTable(w, runColumns...)
+	t := NewTable(w, runColumns...)
 	for _, r := range list {
-		t.row(runCells(r, now)...)
+		t.Row(runCells(r, now)...)
 	}
 	t.Flush()
 }
 
 // WriteRunsOf lists the runs of users.
 func WriteRunsOf(w io.Writer, list []RunOf, now time.Time) {
-	t := newTable(w, append([]string{"USER"}, runColumns...)...)
+	t := NewTable(w, append([]string{"USER"}, runColumns...)...)
 	for _, r := range list {
-		t.row(append([]string{r.User}, runCells(r.Run, now)...)...)
+		t.Row(append([]string{r.User}, runCells(r.Run, now)...)...)
 	}
 	t.Flush()
 }
@@ -58,29 +58,30 @@ func WriteStates(w io.Writer, list []StateOf, now time.Time, ofUsers bool) {
 	if ofUsers {
 		first = 0
 	}
-	t := newTable(w, columns[first:]...)
+	t := NewTable(w, columns[first:]...)
 	for _, s := range list {
 		cells := []string{s.User, s.Job, Doing(s.JobState, now), Last(s.JobState, now), s.Next, s.Definition.String()}
-		t.row(cells[first:]...)
+		t.Row(cells[first:]...)
 	}
 	t.Flush()
 }
 
-// table writes columns.
-type table struct{ *tabwriter.Writer }
+// Table writes columns.
+type Table struct{ *tabwriter.Writer }
 
-func newTable(w io.Writer, columns ...string) table {
-	t := table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-	t.row(columns...)
+// NewTable begins one with its headings.
+func NewTable(w io.Writer, columns ...string) Table {
+	t := Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	t.Row(columns...)
 	return t
 }
 
 // breaks would begin another column or line.
 var breaks = strings.NewReplacer("\t", " ", "\n", " ", "\v", " ", "\f", " ")
 
-// row writes a row. What users have written cannot forge one, or disturb a
+// Row writes a row. What users have written cannot forge one, or disturb a
 // terminal.
-func (t table) row(cells ...string) {
+func (t Table) Row(cells ...string) {
 	for i, cell := range cells {
 		cells[i] = string(Readable([]byte(breaks.Replace(cell))))
 	}

@@ -1,5 +1,5 @@
-// Package keys is the one table of the keys of YAML files. Package config reads
-// files by it; its JSON Schema and 'cronce help config' say what it says.
+// Package keys is the one table of the keys of YAML files, and of the flags of a table that is worked off. Package config
+// reads files by it, package rows and cronced flags; JSON Schema and 'cronce help' say what it says.
 package keys
 
 // Key is a key of a mapping.

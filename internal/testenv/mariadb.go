@@ -127,7 +127,8 @@ FLUSH PRIVILEGES;
 	return s, s.begin(func() error {
 		s.argv = append([]string{"mariadbd", "--no-defaults", "--datadir=" + s.path("data"), "--init-file=" + s.path("init.sql"),
 			"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port), "--socket=socket", // a short path: it is in the data's folder
-			"--pid-file=" + s.path("pid"), "--skip-name-resolve"}, options...)
+			"--pid-file=" + s.path("pid"), "--skip-name-resolve",
+			"--tmpdir=" + s.dir}, options...) // one that starts removes what others have in a common one
 		return nil
 	})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // commands are the sections of cronce(1), in the order of its help.
-var commands = []string{"serve", "run", "hold", "flock", "validate", "status", "runs", "next", "trigger", "release", "pause", "job", "store", "demo", "completion"}
+var commands = []string{"serve", "run", "hold", "drain", "flock", "validate", "status", "runs", "next", "trigger", "release", "pause", "job", "store", "demo", "completion"}
 
 func main() {
 	if len(os.Args) != 3 {
@@ -113,7 +113,7 @@ cronced \- the other half of cronce
 .BR cronce (1)
 is small, because it is started for every job, and becomes
 .B cronced
-for whatever is not: serve, validate, release, trigger, pause, resume, job, store and demo.
+for whatever is not: serve, drain, validate, release, trigger, pause, resume, job, store and demo.
 It is looked for in the folder of cronce's own file and nowhere else, and both must be of one release.
 It is not meant to be called by itself, but for
 .BR "cronced \-\-version" .

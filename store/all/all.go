@@ -106,32 +106,36 @@ func find(storeURL string) (kind, string, error) {
 }
 
 // addPassword puts the password of the file into a URL without one.
-func addPassword(storeURL string) (string, error) {
-	path := os.Getenv(PasswordFile)
+func addPassword(storeURL string) (string, error) { return WithPassword(storeURL, PasswordFile) }
+
+// WithPassword puts the password of the file that an environment variable names into a URL without one. Others than the
+// owner may not change that file. Errors do not show the URL.
+func WithPassword(text, variable string) (string, error) {
+	path := os.Getenv(variable)
 	if path == "" {
-		return storeURL, nil
+		return text, nil
 	}
-	u, err := url.Parse(storeURL)
+	u, err := url.Parse(text)
 	if err != nil {
-		return storeURL, nil // the store says what is wrong with it, without the secrets
+		return text, nil // whoever opens it says what is wrong with it, without the secrets
 	}
 	if _, has := u.User.Password(); has {
-		return storeURL, nil
+		return text, nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", PasswordFile, err)
+		return "", fmt.Errorf("%s: %w", variable, err)
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return "", fmt.Errorf("%s: %s may be changed by others (mode %04o)", PasswordFile, path, info.Mode().Perm())
+		return "", fmt.Errorf("%s: %s may be changed by others (mode %04o)", variable, path, info.Mode().Perm())
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", PasswordFile, err)
+		return "", fmt.Errorf("%s: %w", variable, err)
 	}
 	password := strings.TrimRight(string(b), "\r\n")
 	if password == "" {
-		return "", fmt.Errorf("%s: %s is empty", PasswordFile, path)
+		return "", fmt.Errorf("%s: %s is empty", variable, path)
 	}
 	u.User = url.UserPassword(u.User.Username(), password)
 	return u.String(), nil

@@ -2,8 +2,6 @@ package mysqlstore
 
 import (
 	"errors"
-	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -18,8 +16,8 @@ import (
 // COMMITs fails, and is no claim.
 func TestGalera(t *testing.T) {
 	t.Parallel()
-	first := startGalera(t, "gcomm://")
-	second := startGalera(t, "gcomm://"+first.group)
+	first := testenv.StartGalera(t, nil)
+	second := testenv.StartGalera(t, first)
 	stores := []*cronce.Store{cronce.NewStore(known(t, first.URL())), cronce.NewStore(open(t, second.URL()))}
 
 	const ticks, claimers = 30, 8
@@ -62,7 +60,7 @@ func TestGalera(t *testing.T) {
 			last = r
 		}
 	}
-	for _, n := range []galeraNode{first, second} {
+	for _, n := range []*testenv.GaleraNode{first, second} {
 		t.Logf("%s: %s of its transactions were refused", n.Addr(), n.SQL("SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'WSREP_LOCAL_CERT_FAILURES'"))
 	}
 }
@@ -94,40 +92,4 @@ func claimOnce(t *testing.T, s *cronce.Store, tick time.Time) error {
 		}
 		time.Sleep(time.Millisecond)
 	}
-}
-
-// galeraNode is a MariaDB in a cluster.
-type galeraNode struct {
-	*testenv.MariaDBServer
-	group string // where it speaks to the others
-}
-
-// startGalera starts a node: the first of a new cluster, or one that fetches
-// the data from those that are named.
-func startGalera(t *testing.T, cluster string) galeraNode {
-	t.Helper()
-	ports := freeAddresses(t, 3)
-	options := []string{
-		"--wsrep-on=1", "--wsrep-provider=/usr/lib/galera/libgalera_smm.so", "--binlog-format=ROW", "--wsrep-cluster-name=test", "--wsrep-cluster-address=" + cluster,
-		"--wsrep-node-address=" + ports[0], "--wsrep-sst-method=rsync", "--wsrep-sst-receive-address=" + ports[2],
-		fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;ist.recv_addr=%s;gcache.size=8M", ports[0], ports[1]),
-	}
-	if cluster == "gcomm://" {
-		options = append(options, "--wsrep-new-cluster")
-	}
-	return galeraNode{testenv.StartMariaDB(t, options...), ports[0]}
-}
-
-// freeAddresses are addresses at which nobody listens.
-func freeAddresses(t *testing.T, n int) (addresses []string) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses
 }

@@ -97,6 +97,17 @@ func parseURL(text string) (config *mysql.Config, place string, err error) {
 	return c, place, nil
 }
 
+// Config reads such a URL for who has tables of his own in the same kind of database: without what only a store needs.
+// *cronce.ConfigError: the URL cannot be used.
+func Config(url string) (*mysql.Config, error) {
+	c, _, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	c.ParseTime, c.MultiStatements, c.InterpolateParams, c.ClientFoundRows = false, false, false, false
+	return c, nil
+}
+
 // encrypt sets TLS up: by default none to this machine and, to another one,
 // whatever it offers.
 func encrypt(c *mysql.Config, host, mode, ca string) error {

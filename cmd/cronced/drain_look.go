@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/cronce/cronce/internal/cli"
+	"github.com/cronce/cronce/rows"
+)
+
+// printMigration prints the SQL of what the database lacks. It is the same inside cronce run and
+// alone: the fence of a run needs its table.
+func printMigration(ctx context.Context, db *database, o *drainOptions, stdout io.Writer) error {
+	options := o.options
+	options.Fence = max(options.Fence, 1)
+	text, err := rows.Migration(ctx, db.DB, o.table, options)
+	if err != nil {
+		return drainError(err)
+	}
+	if o.target != "" {
+		more, err := rows.MeterMigration(ctx, db.DB, o.meterOptions())
+		if err != nil {
+			return drainError(err)
+		}
+		text += more
+	}
+	if text == "" {
+		text = "-- nothing is missing\n"
+	}
+	_, err = io.WriteString(stdout, text)
+	return err
+}
+
+// dryRun says what would be done.
+func dryRun(ctx context.Context, d *rows.Drainer, o *drainOptions, stdout io.Writer) error {
+	c, err := d.Count(ctx)
+	if err != nil {
+		return drainError(err)
+	}
+	what := "the request of --post would be sent"
+	if o.post == nil {
+		what = cli.ShellWord(o.command[0]) + " would be run"
+	}
+	switch {
+	case o.lines:
+		what = cli.ShellWord(o.command[0]) + " would be given a line"
+	case c.Pending == 0:
+		what = "nothing would be done"
+	}
+	fmt.Fprintf(stdout, "%s: %s: for %s; nothing was changed\n", o.name(), what, counted(c.Pending, "row"))
+	for _, n := range []struct {
+		n    int64
+		what string
+	}{
+		{c.Later, "pending, to be tried later"}, {c.Sending, "claimed"}, {c.Overdue, "of these whose claim has ended: they are taken back first"}, {c.Sent, "sent"},
+		{c.Failed, "failed"}, {c.Dead, "dead"}, {c.Unknown, "unknown: see 'cronce drain report'"}, {c.Other, "in none of the states: they are never claimed"},
+	} {
+		if n.n > 0 {
+			fmt.Fprintf(stdout, "  %s %s\n", counted(n.n, "row"), n.what)
+		}
+	}
+	return nil
+}
+
+// checkTable looks at server, session and table as claims will use them, and says what is wrong or slow.
+func checkTable(ctx context.Context, db *database, o *drainOptions, stdout io.Writer) error {
+	r, err := rows.Preflight(ctx, db.DB, o.table, o.options)
+	if err != nil {
+		return drainError(err)
+	}
+	if _, err := io.WriteString(stdout, r.String()); err != nil {
+		return err
+	}
+	if err := r.Err(); err != nil {
+		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("table %s cannot be worked off as it is", o.table.Name)}
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package rows
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// turn is one transaction that records the results of rows, and then the start of as many others. So
+// never more rows are in doubt than there are workers, and both share one flush to disk.
+type turn struct {
+	results []result
+	starts  []*item
+
+	at         time.Duration // when the transaction that counted was begun
+	took       time.Duration
+	ours       map[*item]bool
+	unrecorded []result
+	unstarted  []*item // nobody knows whether their start is on record
+	err        error   // why there are any
+}
+
+// turnable reports whether a turn has something to do.
+func (w *drain) turnable() bool {
+	return len(w.results) > 0 || w.stop == nil && len(w.queue) > 0 && len(w.running) < w.options.Workers && w.pace.wait(now()) == 0
+}
+
+// turn begins one.
+func (w *drain) turn() {
+	t := turn{results: w.results}
+	w.results = nil
+	if w.stop == nil {
+		n := w.pace.take(now(), min(w.options.Workers-len(w.running), len(w.queue)))
+		t.starts, w.queue = w.queue[:n:n], w.queue[n:]
+	}
+	w.turning = true
+	patience := w.patience()
+	if errors.As(w.stop, new(*UnavailableError)) {
+		patience = 0
+	}
+	go func() { w.turned <- w.take(t, patience) }()
+}
+
+// take makes the turn, again and again where the database does not answer.
+func (w *drain) take(t turn, patience time.Duration) turn {
+	begin := now()
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		if t.err = w.attempt(&t); t.err == nil {
+			t.took = now() - t.at
+			return t
+		}
+		if w.engine.refused(t.err) {
+			return w.oneByOne(t)
+		}
+		if now()-begin+pause > patience {
+			break
+		}
+		if wait(w.base, pause) != nil {
+			break
+		}
+	}
+	t.unrecorded, t.unstarted = t.results, t.starts
+	t.ours = nil
+	return t
+}
+
+func (w *drain) attempt(t *turn) error {
+	ctx, cancel := w.statementTime()
+	defer cancel()
+	t.at = now()
+	return w.turns.transact(ctx, func() error {
+		ours, err := w.record(ctx, w.turns, t.results)
+		if err != nil {
+			return err
+		}
+		begun, err := w.start(ctx, w.turns, t.starts)
+		if err != nil {
+			return err
+		}
+		t.ours = ours
+		for it := range begun {
+			t.ours[it] = true
+		}
+		return nil
+	})
+}
+
+// oneByOne makes a turn of each row, so that one which the database refuses (by a trigger, a constraint) does not keep
+// the others from being recorded.
+func (w *drain) oneByOne(t turn) turn {
+	all := turn{results: t.results, starts: t.starts, at: now(), ours: map[*item]bool{}}
+	for _, r := range t.results {
+		one := turn{results: []result{r}}
+		if err := w.attempt(&one); err != nil {
+			all.err, all.unrecorded = err, append(all.unrecorded, r)
+		}
+		for it := range one.ours {
+			all.ours[it] = true
+		}
+	}
+	for _, it := range t.starts {
+		one := turn{starts: []*item{it}}
+		if err := w.attempt(&one); err != nil {
+			all.err, all.unstarted = err, append(all.unstarted, it)
+		}
+		for it := range one.ours {
+			all.ours[it] = true
+		}
+	}
+	all.took = now() - all.at
+	return all
+}
+
+// recorded takes in what a turn came to, and calls the handlers of what it started.
+func (w *drain) recorded(t turn) {
+	if t.err == nil {
+		w.took = t.took
+	}
+	missing := map[*item]bool{}
+	for _, r := range t.unrecorded {
+		missing[r.it] = true
+		if !r.back {
+			w.result.Unrecorded++
+			w.options.Log.Error("what became of a row could not be recorded; it will be in doubt", "job", w.options.Job, "row", r.it.row.String(), "state", r.to.String(), "error", t.err.Error())
+		}
+	}
+	for _, it := range t.unstarted {
+		missing[it] = true
+	}
+	for _, r := range t.results {
+		switch {
+		case missing[r.it]:
+		case !t.ours[r.it]:
+			w.result.Lost++
+			w.options.Log.Warn("a row's claim had ended before its result was on record", "job", w.options.Job, "row", r.it.row.String(), "state", r.to.String())
+		case r.back:
+			w.result.Returned++
+		default:
+			*map[state]*int64{sent: &w.result.Sent, failed: &w.result.Failed, dead: &w.result.Dead, unknown: &w.result.Unknown, pending: &w.result.Retry}[r.to]++
+			if r.err != nil {
+				w.options.Log.Warn("a row was not sent", "job", w.options.Job, "row", r.it.row.String(), "state", r.to.String(), "attempt", r.it.row.Attempt, "error", r.err.Error())
+			}
+		}
+	}
+	late := now()-t.at+w.options.Timeout+margin > w.options.Lease
+	for _, it := range t.starts {
+		switch {
+		case missing[it]:
+		case !t.ours[it]:
+			w.result.Lost++
+		case late || w.stop != nil:
+			it.begun = true
+			w.giveBack([]*item{it})
+		default:
+			w.run(it)
+		}
+	}
+	if len(t.results) > 0 && now() > w.fresh {
+		w.nothing = false // there may be new ones
+	}
+	if t.err != nil {
+		if w.engine.refused(t.err) {
+			w.halt(w.refuse("see what the database says; rows that it concerns are in doubt once their lease has ended", "%v", t.err))
+			return
+		}
+		w.halt(w.unavailable(t.err))
+		w.queue = nil // pending again when their leases end
+	}
+}
+
+// margin is the least that must be left of a lease after a handler's time-out, to record what it did.
+const margin = time.Second
+
+// run calls the handler of a started row.
+func (w *drain) run(it *item) {
+	ctx, stop := context.WithCancelCause(w.handlers)
+	it.begun, it.stop = true, stop
+	it.row.Attempt++
+	w.running[it] = true
+	go func() {
+		defer stop(nil)
+		w.ended <- w.work(ctx, w.handle, it)
+	}()
+}
