@@ -115,7 +115,7 @@ func (c *claim) marks(s *statement) *statement {
 func (c *claim) mark(ctx context.Context, l *lane, keys [][]any) (int64, error) {
 	d, t := c.d, c.d.table
 	s := d.statement().add("UPDATE ").name(d.facts()).add(" SET ")
-	c.marks(s).add(" WHERE ").keyed("", keys).add(" AND ").is(d.stateColumn(), d.kept(pending)).add(" AND ")
+	c.marks(s).add(" WHERE ").keyed("", keys).add(" AND ").still(d.stateColumn(), d.kept(pending)).add(" AND ")
 	n, err := l.exec(ctx, d.due(s, ""))
 	if err != nil || t.Side == "" {
 		return n, err

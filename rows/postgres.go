@@ -139,7 +139,7 @@ func (e *postgres) claims(d *Drainer, c *claim) *statement {
 		}
 		s.add("u.").name(k).add(" = c.", selectedName(i))
 	}
-	s.add(" AND u.").is(d.table.State, d.kept(pending)).add(" RETURNING ")
+	s.add(" AND ").still(d.table.State, d.kept(pending)).add(" RETURNING ")
 	return d.selects(s, "u", "u")
 }
 

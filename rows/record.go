@@ -101,7 +101,7 @@ func (d *Drainer) renew(ctx context.Context, l *lane, items []*item) (lost []*it
 // of them under our token.
 func (d *Drainer) guarded(ctx context.Context, l *lane, s *statement, items []*item, also string, to state) ([]*item, error) {
 	token := items[0].token
-	s.add(" WHERE ").keyed("", keysOf(items)).add(" AND ").is(d.table.Columns.Token, token).add(" AND ").is(d.stateColumn(), d.kept(sending))
+	s.add(" WHERE ").keyed("", keysOf(items)).add(" AND ").is(d.table.Columns.Token, token).add(" AND ").still(d.stateColumn(), d.kept(sending))
 	if also != "" {
 		s.add(" AND ", also)
 	}

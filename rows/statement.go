@@ -35,6 +35,12 @@ func (s *statement) name(name string) *statement { return s.add(s.d.engine.quote
 // is appends COLUMN = VALUE.
 func (s *statement) is(name string, value any) *statement { return s.name(name).add(" = ").arg(value) }
 
+// still appends COLUMN = VALUE for rows that are named by their keys already, so that no index is used for it: where
+// old versions have to be kept, that on the state leads to all rows that have ever been in it.
+func (s *statement) still(name string, value any) *statement {
+	return s.add("(").is(name, value).add(") IS TRUE")
+}
+
 // now appends the database's time.
 func (s *statement) now(name string) *statement { return s.add(s.d.engine.now(s.d.fact(name))) }
 

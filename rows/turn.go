@@ -41,27 +41,28 @@ func (w *drain) turn() {
 	go func() { w.turned <- w.take(t, patience) }()
 }
 
-// take makes the turn, again and again where the database does not answer.
+// take makes the turn.
 func (w *drain) take(t turn, patience time.Duration) turn {
+	switch t.err = w.insist(&t, patience); {
+	case t.err == nil:
+		t.took = now() - t.at
+	case w.engine.refused(t.err):
+		return w.oneByOne(t, patience)
+	default:
+		t.unrecorded, t.unstarted, t.ours = t.results, t.starts, nil
+	}
+	return t
+}
+
+// insist attempts a turn again and again, where the database does not answer or is busy.
+func (w *drain) insist(t *turn, patience time.Duration) error {
 	begin := now()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		if t.err = w.attempt(&t); t.err == nil {
-			t.took = now() - t.at
-			return t
-		}
-		if w.engine.refused(t.err) {
-			return w.oneByOne(t)
-		}
-		if now()-begin+pause > patience {
-			break
-		}
-		if wait(w.base, pause) != nil {
-			break
+		err := w.attempt(t)
+		if err == nil || w.engine.refused(err) || now()-begin+pause > patience || wait(w.base, pause) != nil {
+			return err
 		}
 	}
-	t.unrecorded, t.unstarted = t.results, t.starts
-	t.ours = nil
-	return t
 }
 
 func (w *drain) attempt(t *turn) error {
@@ -87,11 +88,11 @@ func (w *drain) attempt(t *turn) error {
 
 // oneByOne makes a turn of each row, so that one which the database refuses (by a trigger, a constraint) does not keep
 // the others from being recorded.
-func (w *drain) oneByOne(t turn) turn {
+func (w *drain) oneByOne(t turn, patience time.Duration) turn {
 	all := turn{results: t.results, starts: t.starts, at: now(), ours: map[*item]bool{}}
 	for _, r := range t.results {
 		one := turn{results: []result{r}}
-		if err := w.attempt(&one); err != nil {
+		if err := w.insist(&one, patience); err != nil {
 			all.err, all.unrecorded = err, append(all.unrecorded, r)
 		}
 		for it := range one.ours {
@@ -100,7 +101,7 @@ func (w *drain) oneByOne(t turn) turn {
 	}
 	for _, it := range t.starts {
 		one := turn{starts: []*item{it}}
-		if err := w.attempt(&one); err != nil {
+		if err := w.insist(&one, patience); err != nil {
 			all.err, all.unstarted = err, append(all.unstarted, it)
 		}
 		for it := range one.ours {
