@@ -131,18 +131,29 @@ type Event struct {
 func (s *Scheduler) Add(job Job, f func(ctx context.Context, run Run) error) error {
 	return s.AddWork(job, nil, func(ctx context.Context, l Lease, begun func()) (Result, error) {
 		begun()
-		return s.Store.Hold(ctx, l, job.Timeout, func(ctx context.Context) (r Result) {
-			defer func() {
-				if p := recover(); p != nil {
-					r = Result{Outcome: Failed, Message: fmt.Sprintf("panic: %v", p), Output: debug.Stack()}
-				}
-			}()
-			if err := f(ctx, l.Run); err != nil {
-				return Result{Message: err.Error()}
-			}
-			return Result{Outcome: Succeeded}
-		})
+		return s.Store.Hold(ctx, l, job.Timeout, func(ctx context.Context) Result { return call(ctx, f, l.Run) })
 	})
+}
+
+// call calls the function of a job, and returns also where that panics or ends its
+// goroutine (runtime.Goexit, as a test's FailNow does).
+func call(ctx context.Context, f func(ctx context.Context, run Run) error, run Run) Result {
+	ended := make(chan Result)
+	go func() {
+		r := Result{Outcome: Failed, Message: "the job ended its goroutine"}
+		defer func() {
+			if p := recover(); p != nil {
+				r = Result{Outcome: Failed, Message: fmt.Sprintf("panic: %v", p), Output: debug.Stack()}
+			}
+			ended <- r
+		}()
+		if err := f(ctx, run); err != nil {
+			r = Result{Message: err.Error()}
+			return
+		}
+		r = Result{Outcome: Succeeded}
+	}()
+	return <-ended
 }
 
 // AddWork adds a job whose work deals with its lease itself. slots,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -103,6 +104,7 @@ func TestScheduler_Outcomes(t *testing.T) {
 		{"success", cronce.Job{}, func(context.Context, cronce.Run) error { return nil }, nil, cronce.Succeeded, ""},
 		{"error", cronce.Job{}, func(context.Context, cronce.Run) error { return errors.New("no paper") }, nil, cronce.Failed, "no paper"},
 		{"panic", cronce.Job{}, func(context.Context, cronce.Run) error { panic("ink") }, nil, cronce.Failed, "panic: ink"},
+		{"end of its goroutine", cronce.Job{}, func(context.Context, cronce.Run) error { runtime.Goexit(); return nil }, nil, cronce.Failed, "the job ended its goroutine"},
 		{"timeout", cronce.Job{Timeout: 20 * time.Second}, untilDone, nil, cronce.TimedOut, cronce.ErrTimeout.Error()},
 		{"stop", cronce.Job{}, untilDone, func(s *cronce.Store) error {
 			return s.Request(context.Background(), cronce.Request{Kind: cronce.Stop, Job: "stop", By: "ops", Why: "too loud"})

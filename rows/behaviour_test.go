@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("it is broken\x00 \xff")
 	engines(t, func(t *testing.T, db *database) {
-		db.fill(notices, 8)
+		db.fill(notices, 9)
 		d := db.open(notices, rows.Options{Workers: 3, Attempts: 2, Backoff: time.Hour, Timeout: 100 * time.Millisecond})
 		result, err := d.Drain(t.Context(), func(ctx context.Context, row rows.Row) error {
 			switch row.Key[0].(int64) {
@@ -37,6 +38,9 @@ func TestOutcomes(t *testing.T) {
 			case 7:
 				<-ctx.Done() // asked, and not answered
 				return ctx.Err()
+			case 9:
+				runtime.Goexit() // as FailNow of a test does
+				return nil
 			default:
 				<-ctx.Done()
 				return nil // late, and done
@@ -45,11 +49,11 @@ func TestOutcomes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := rows.Result{Sent: 2, Failed: 1, Retry: 2, Unknown: 3, Left: rows.Counts{Later: 2}}
+		want := rows.Result{Sent: 2, Failed: 1, Retry: 2, Unknown: 4, Left: rows.Counts{Later: 2}}
 		if result.Blocked = 0; result != want {
 			t.Errorf("got  %+v\nwant %+v", result, want)
 		}
-		for id, want := range []string{1: "sent", "failed", "pending", "pending", "unknown", "unknown", "unknown", "sent"} {
+		for id, want := range []string{1: "sent", "failed", "pending", "pending", "unknown", "unknown", "unknown", "sent", "unknown"} {
 			if id == 0 {
 				continue
 			}
@@ -75,7 +79,7 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("the second failure of two: %+v, %v", result, err)
 		}
 		counts, err := d.Count(t.Context())
-		if want := (rows.Counts{Sent: 2, Failed: 1, Dead: 2, Unknown: 3}); counts != want || err != nil {
+		if want := (rows.Counts{Sent: 2, Failed: 1, Dead: 2, Unknown: 4}); counts != want || err != nil {
 			t.Errorf("counted %+v, %v; want %+v", counts, err, want)
 		}
 	})

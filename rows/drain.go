@@ -95,14 +95,15 @@ func (w *drain) loop(ctx context.Context) {
 			w.claiming = true
 			go func() { w.claimed <- w.seek() }()
 		}
-		if !w.turning && !gathering && w.turnable() {
+		unpaced := w.pace.wait(now())
+		if !w.turning && !gathering && w.turnable(unpaced == 0) {
 			w.turn()
 		}
 		if !w.claiming && !w.turning && !w.renewing && len(w.queue)+len(w.running)+len(w.results) == 0 && (w.stop != nil || w.nothing) {
 			return
 		}
-		if wait := w.pace.wait(now()); wait > 0 {
-			paced.Reset(wait)
+		if unpaced > 0 {
+			paced.Reset(unpaced)
 		}
 		select {
 		case <-paced.C:

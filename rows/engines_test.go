@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
@@ -67,7 +68,12 @@ func (db *database) run(statements string) {
 		if s = strings.TrimSuffix(strings.TrimSpace(s), ";"); s == "" {
 			continue
 		}
-		if _, err := db.Exec(s); err != nil {
+		_, err := db.Exec(s)
+		for err != nil && strings.Contains(err.Error(), "database is locked") { // SQLite has one writer at a time
+			<-time.After(time.Millisecond)
+			_, err = db.Exec(s)
+		}
+		if err != nil {
 			db.t.Fatalf("%s: %v", s, err)
 		}
 	}

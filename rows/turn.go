@@ -20,9 +20,9 @@ type turn struct {
 	err        error   // why there are any
 }
 
-// turnable reports whether a turn has something to do.
-func (w *drain) turnable() bool {
-	return len(w.results) > 0 || w.stop == nil && len(w.queue) > 0 && len(w.running) < w.options.Workers && w.pace.wait(now()) == 0
+// turnable reports whether a turn has something to do; due: by the rate, a row may be started.
+func (w *drain) turnable(due bool) bool {
+	return len(w.results) > 0 || due && w.stop == nil && len(w.queue) > 0 && len(w.running) < w.options.Workers
 }
 
 // turn begins one.
@@ -180,6 +180,6 @@ func (w *drain) run(it *item) {
 	w.running[it] = true
 	go func() {
 		defer stop(nil)
-		w.ended <- w.work(ctx, w.handle, it)
+		w.work(ctx, w.handle, it, w.ended)
 	}()
 }

@@ -18,11 +18,18 @@ var (
 	errStop = errors.New("the drain was stopped, and the grace has passed")
 )
 
-// work calls the handler and says what became of the row.
-func (d *Drainer) work(ctx context.Context, handle Handler, it *item) result {
+// work calls the handler and says what became of the row. A handler that ends its goroutine
+// (runtime.Goexit, as a test's FailNow does) has said nothing.
+func (d *Drainer) work(ctx context.Context, handle Handler, it *item, ended chan<- result) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.options.Timeout, errTime)
 	defer cancel()
-	err := d.call(ctx, handle, it.row)
+	err := InDoubt(errors.New("the handler ended its goroutine"))
+	defer func() { ended <- d.judge(ctx, it, err) }()
+	err = d.call(ctx, handle, it.row)
+}
+
+// judge says what becomes of a row by what its handler said.
+func (d *Drainer) judge(ctx context.Context, it *item, err error) result {
 	r := result{it: it, err: err}
 	var (
 		permanent *PermanentError
