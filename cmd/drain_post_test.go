@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,13 @@ func newOutside(t *testing.T, answer func(key string, w http.ResponseWriter, r *
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+// requests are the bodies of what came with that key.
+func (s *outside) requests(key string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.got[key])
 }
 
 // Each row is one request with its key; what came of it is as the answer says, and Retry-After is heeded.
@@ -60,7 +68,7 @@ func TestDrain_Post(t *testing.T) {
 		}
 		for i := 1; i <= 9; i++ {
 			want := fmt.Sprintf(`{"id":%d,"recipient":"u%[1]d@example.com","note":null}`, i)
-			if got := s.got[fmt.Sprint("notifications/", i)]; len(got) != 1 || got[0] != want {
+			if got := s.requests(fmt.Sprint("notifications/", i)); len(got) != 1 || got[0] != want {
 				t.Errorf("row %d: requests %q, want one of %q", i, got, want)
 			}
 		}

@@ -84,6 +84,14 @@ func (c *calls) handle(_ context.Context, row rows.Row) error {
 	return nil
 }
 
+// total is how often rows were handled so far.
+func (c *calls) total() (n int) {
+	for i := range c.of {
+		n += int(c.of[i].Load())
+	}
+	return n
+}
+
 // once fails the test unless each was handled once.
 func (c *calls) once(t *testing.T) {
 	t.Helper()
