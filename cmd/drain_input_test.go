@@ -88,7 +88,7 @@ func TestReferenceHasDrain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range keys.Table {
+	for _, k := range keys.Table() {
 		lookForFlag(t, string(text), keys.Flag(k.Name), k)
 	}
 	for _, k := range keys.Drain {

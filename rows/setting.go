@@ -22,7 +22,7 @@ func Settings() []Setting { return settings }
 
 // settings are those of internal/keys, which a program can show without linking database/sql.
 var settings = func() (all []Setting) {
-	for _, k := range keys.Table {
+	for _, k := range keys.Table() {
 		all = append(all, Setting{k.Name, k.Value, k.Help, setters[k.Name]})
 	}
 	return all

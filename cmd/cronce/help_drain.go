@@ -45,7 +45,7 @@ The table:
 	list := func(name, value, help string) {
 		fmt.Fprintf(&b, "  %s\n                    %s\n", strings.TrimRight("--"+name+" "+value, " "), wrap(help, 60, "\n                    "))
 	}
-	for _, k := range keys.Table {
+	for _, k := range keys.Table() {
 		list(keys.Flag(k.Name), k.Value, k.Help)
 	}
 	b.WriteString("\nThe work:\n\n")

@@ -145,7 +145,7 @@ func (o *drainOptions) readAll(ctx context.Context, db *database) error {
 	c := o.table.Columns
 	own = append(own, c.Token, c.LeaseUntil, c.StartedAt, c.Attempts, c.Crashes, c.NextAttemptAt, c.LastError, c.Fence)
 	for _, name := range all {
-		if fact, ok := strings.CutPrefix(name, "cronce_"); ok && slices.Contains(keys.Names(keys.Table), strings.ReplaceAll(fact, "_", "-")) {
+		if fact, ok := strings.CutPrefix(name, "cronce_"); ok && slices.Contains(keys.Names(keys.Table()), strings.ReplaceAll(fact, "_", "-")) {
 			continue
 		}
 		if !slices.ContainsFunc(own, func(s string) bool { return strings.EqualFold(s, name) }) {

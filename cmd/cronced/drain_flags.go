@@ -48,7 +48,7 @@ type drainOptions struct {
 // drainFlags reads the flags of drain and of its report: all of keys.Table and keys.Drain.
 func (o *drainOptions) flags() *cli.Flags {
 	f := cli.NewFlags("drain")
-	for _, k := range keys.Table {
+	for _, k := range keys.Table() {
 		f.Func(keys.Flag(k.Name), "", func(v string) error { return unnamed(o.table.Set(k.Name, v), k.Name) })
 	}
 	ints := map[string]*int{"workers": &o.options.Workers, "batch": &o.options.Batch, "attempts": &o.options.Attempts, "crashes": &o.options.Crashes}
@@ -291,7 +291,7 @@ func asFlags(err error) error {
 	var all []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		name, rest, ok := strings.Cut(line, ": ")
-		if ok && slices.Contains(keys.Names(keys.Table), name) {
+		if ok && slices.Contains(keys.Names(keys.Table()), name) {
 			line = "--" + keys.Flag(name) + ": " + rest
 		}
 		all = append(all, line)

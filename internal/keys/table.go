@@ -7,33 +7,37 @@ import (
 
 // Table are the settings of a table that is worked off row by row: flags of 'cronce drain', and what
 // rows.Table.Set reads. See Flag for how flags are named.
-var Table = slices.Concat([]Key{
-	{"table", "NAME", "the table to work off, as notices or app.notices"},
-	{"key", "COLUMN[,COLUMN]", "the primary key, or the columns of another unique index without NULLs"},
-	{"order", "COLUMN", "the column by which rows are claimed, smallest first (default: the key's first)"},
-	{"state", "COLUMN", "the column that says what has become of a row"},
-	{"read", "COLUMN[,COLUMN]", "further columns that the handler gets"},
-	{"where", "SQL", "what a row must fulfil as well, as kind = 'mail'"},
-	{"side", "TABLE", "a table that keeps the facts, where the table itself may not change"},
+func Table() []Key {
+	return slices.Concat([]Key{
+		{"table", "NAME", "the table to work off, as notices or app.notices"},
+		{"key", "COLUMN[,COLUMN]", "the primary key, or the columns of another unique index without NULLs"},
+		{"order", "COLUMN", "the column by which rows are claimed, smallest first (default: the key's first)"},
+		{"state", "COLUMN", "the column that says what has become of a row"},
+		{"read", "COLUMN[,COLUMN]", "further columns that the handler gets"},
+		{"where", "SQL", "what a row must fulfil as well, as kind = 'mail'"},
+		{"side", "TABLE", "a table that keeps the facts, where the table itself may not change"},
 
-	value("pending", "of rows that wait"),
-	value("sending", "of rows that are claimed"),
-	value("sent", "of rows that are done"),
-	value("failed", "of rows that failed for good"),
-	value("dead", "of rows that failed in their last attempt"),
-	value("unknown", "of rows of which nobody knows whether they were sent"),
-}, facts)
+		value("pending", "of rows that wait"),
+		value("sending", "of rows that are claimed"),
+		value("sent", "of rows that are done"),
+		value("failed", "of rows that failed for good"),
+		value("dead", "of rows that failed in their last attempt"),
+		value("unknown", "of rows of which nobody knows whether they were sent"),
+	}, facts())
+}
 
 // facts are columns that a table may have for what cronce keeps of a row.
-var facts = []Key{
-	fact("token", "whose claim it is"),
-	fact("lease-until", "until when the claim holds"),
-	fact("started-at", "when the handler was about to be called"),
-	fact("attempts", "how often it was called"),
-	fact("crashes", "how many attempts ended with their process"),
-	fact("next-attempt-at", "before when it is not tried again"),
-	fact("last-error", "what went wrong last"),
-	fact("fence", "the fence of the run that claimed it last"),
+func facts() []Key {
+	return []Key{
+		fact("token", "whose claim it is"),
+		fact("lease-until", "until when the claim holds"),
+		fact("started-at", "when the handler was about to be called"),
+		fact("attempts", "how often it was called"),
+		fact("crashes", "how many attempts ended with their process"),
+		fact("next-attempt-at", "before when it is not tried again"),
+		fact("last-error", "what went wrong last"),
+		fact("fence", "the fence of the run that claimed it last"),
+	}
 }
 
 // Drain are the flags of 'cronce drain' besides those of the table; without a value they are switches.
@@ -84,7 +88,7 @@ func fact(name, what string) Key {
 
 // Flag is the flag of a table's setting: that of a fact has -column behind it, as some are named like other flags.
 func Flag(name string) string {
-	if slices.ContainsFunc(facts, func(k Key) bool { return k.Name == name }) {
+	if slices.ContainsFunc(facts(), func(k Key) bool { return k.Name == name }) {
 		return name + "-column"
 	}
 	return name
