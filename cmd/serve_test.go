@@ -87,9 +87,11 @@ func startServer(t *testing.T, cmd *exec.Cmd) *server {
 }
 
 // await returns the first line, from the given one on, that has all the words.
-// It fails the test if serve ends without one.
+// It fails the test if serve ends without one, or says none for so long that it
+// never will: what it said in place of it is then shown.
 func (s *server) await(t *testing.T, from int, words ...string) int {
 	t.Helper()
+	never := time.After(5 * time.Minute)
 	for at := from; ; {
 		s.mu.Lock()
 		for ; at < len(s.log); at++ {
@@ -102,6 +104,8 @@ func (s *server) await(t *testing.T, from int, words ...string) int {
 		s.mu.Unlock()
 		select {
 		case <-more:
+		case <-never:
+			t.Fatalf("serve goes on without saying %q", words)
 		case <-s.gone:
 			s.mu.Lock()
 			rest := len(s.log) > at
