@@ -152,8 +152,7 @@ func (d decision) records(r record) []record {
 // run decides the tick as run, under that lock.
 func (d decision) run(t *tried) (cronce.Lease, error) {
 	s := d.s
-	proc := self()
-	r := record{Event: evStart, Lock: &t.id, Proc: &proc}
+	r := record{Event: evStart, Lock: t.id, Proc: self()}
 	if d.c.Overlap.Policy != cronce.OverlapAllow {
 		// By the clock, so that it also grows over the loss of the journal.
 		r.Fence = max(s.st.Fence+1, d.now.UnixMicro())
@@ -270,7 +269,7 @@ func (s *section) again(c cronce.Claim, run cronce.Run, now time.Time) (cronce.L
 	}
 	o := s.st.Open[i]
 	t := s.held[o.Lock.File]
-	if t == nil || t.fd < 0 || t.id != *o.Lock {
+	if t == nil || t.fd < 0 || t.id != o.Lock {
 		return none, &cronce.HeldError{Holder: run, Offered: now}
 	}
 	// Its record was written, but never known to be durable.
@@ -295,7 +294,7 @@ func (s *section) sync() error {
 
 // find returns a run by its id.
 func (s *section) find(id string) (cronce.Run, bool, error) {
-	if run := s.st.runs[id]; run != nil {
+	if run := s.st.decision(id); run != nil {
 		return *run, true, nil
 	}
 	for _, o := range s.st.Open {
@@ -336,8 +335,8 @@ func (s *section) decisions(tick time.Time, attempt int) ([]cronce.Run, error) {
 	mine := func(r record) bool { return r.Tick.Equal(tick) && r.Attempt == attempt }
 	if !covers(s.st.head.Decided, tick) {
 		var runs []cronce.Run
-		for _, r := range s.st.byTick[tick.Unix()] {
-			if r.Attempt == attempt {
+		for _, r := range s.st.decided {
+			if r.Tick.Equal(tick) && r.Attempt == attempt {
 				runs = append(runs, *r)
 			}
 		}

@@ -76,8 +76,7 @@ func (d *driver) adopt(ctx context.Context, j journal, l cronce.Lease) error {
 			return cronce.ErrLost
 		}
 		if handed {
-			me := self()
-			s.note(record{Event: evHanded, At: d.now(), ID: l.Run.ID, Holder: l.Run.Holder, Proc: &me})
+			s.note(record{Event: evHanded, At: d.now(), ID: l.Run.ID, Holder: l.Run.Holder, Proc: self()})
 		}
 		if orphaned {
 			s.note(record{Event: evOrphans, At: d.now(), ID: l.Run.ID})

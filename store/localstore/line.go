@@ -30,15 +30,14 @@ func (r record) encode(b *bytes.Buffer) error {
 	return e.Encode(r)
 }
 
-// decode reads a line, without its end.
-func (r *record) decode(text []byte) error {
-	*r = record{}
-	l := &line{in: string(text)}
+// decode reads a line, without its end. l is room for the work, and can be used again.
+func (r *record) decode(l *line, text string) error {
+	*r, *l = record{}, line{in: text}
 	if r.element(l); !l.foreign && l.in == "" {
 		return nil
 	}
 	*r = record{}
-	return json.Unmarshal(text, r)
+	return json.Unmarshal([]byte(text), r)
 }
 
 func (r *record) element(l *line) { object(l, r, (*record).fields) }
@@ -54,8 +53,8 @@ func (r *record) fields(l *line) {
 	value(l, "holder", &r.Holder, holderFields)
 	text(l, "skip", &r.Skip, ifSet)
 	text(l, "held", &r.Held, ifSet)
-	pointer(l, "lock", &r.Lock, (*lockID).fields)
-	pointer(l, "proc", &r.Proc, (*procID).fields)
+	value(l, "lock", &r.Lock, (*lockID).fields)
+	value(l, "proc", &r.Proc, (*procID).fields)
 	if l.key("orphans", r.Orphans) {
 		r.Orphans = true
 		l.expect(`true`)

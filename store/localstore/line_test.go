@@ -99,7 +99,7 @@ func FuzzLine(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var got, want record
-		err, wantErr := got.decode(text), json.Unmarshal(text, &want)
+		err, wantErr := got.decode(&line{}, string(text)), json.Unmarshal(text, &want)
 		if (err == nil) != (wantErr == nil) || !reflect.DeepEqual(got, want) {
 			t.Fatalf("read %+v (%v), encoding/json reads %+v (%v)", got, err, want, wantErr)
 		}
@@ -125,7 +125,7 @@ func BenchmarkReadSegment(b *testing.B) {
 		id := cronce.NewRunID()
 		records = append(records,
 			record{Event: evStart, At: at, ID: id, Tick: at.Truncate(time.Second), Slot: 1, Attempt: 1, Fence: at.UnixMicro(),
-				Holder: cronce.Holder{Host: "web1", PID: me.PID, User: "root", Via: "run"}, Lock: &lockID{File: jobLock, Dev: 65024, Ino: 123456}, Proc: &me},
+				Holder: cronce.Holder{Host: "web1", PID: me.PID, User: "root", Via: "run"}, Lock: lockID{File: jobLock, Dev: 65024, Ino: 123456}, Proc: me},
 			record{Event: evEnd, At: at, ID: id, Outcome: cronce.Succeeded})
 	}
 	var text bytes.Buffer

@@ -133,7 +133,7 @@ func (d *driver) pruneJob(ctx context.Context, job string, before time.Time) (pr
 		return 0, false, err
 	}
 	defer s.leave()
-	if len(s.st.runs) > 0 && s.st.Until.Before(before) {
+	if len(s.st.decided) > 0 && s.st.Until.Before(before) {
 		// All of the newest segment may go; only a closed one can.
 		if o, ok := s.removable(s.st.seq); ok && o.last.Before(before) {
 			if err := s.begin(nil); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/cronce/cronce"
 )
@@ -46,8 +47,8 @@ type record struct {
 	Holder  cronce.Holder     `json:"holder,omitzero"`
 	Skip    cronce.SkipReason `json:"skip,omitempty"`
 	Held    string            `json:"held,omitempty"`
-	Lock    *lockID           `json:"lock,omitempty"`
-	Proc    *procID           `json:"proc,omitempty"`
+	Lock    lockID            `json:"lock,omitzero"`
+	Proc    procID            `json:"proc,omitzero"`
 	Orphans bool              `json:"orphans,omitempty"` // in a snapshot: evOrphans was seen
 	From    *procID           `json:"from,omitempty"`    // in a snapshot: the process before evHanded
 	Outcome cronce.Outcome    `json:"outcome,omitempty"`
@@ -175,21 +176,25 @@ func parseLines(b []byte, whole bool) (recs []record, size int64, err error) {
 // handed on all the same.
 //
 // whole: b is a segment from its first line on, not a continuation. A segment
-// without a complete first line has no records; its size is 0.
+// without a complete first line has no records; its size is 0. Nobody may write to b
+// afterwards, as the records have their texts there: each claim reads a segment, and a
+// copy of each line would take a fifth of that time.
 func readLines(b []byte, whole bool, each func(*record)) (size int64, err error) {
 	var r record
+	var room line
+	left := unsafe.String(unsafe.SliceData(b), len(b))
 	torn, first := false, whole
-	for line := 1; len(b) > 0; line++ {
-		n := bytes.IndexByte(b, '\n') + 1
+	for line := 1; left != ""; line++ {
+		n := strings.IndexByte(left, '\n') + 1
 		if n == 0 {
 			break
 		}
-		text := bytes.TrimSpace(b[:n])
-		b = b[n:]
+		text := strings.TrimSpace(left[:n])
+		left = left[n:]
 		switch {
-		case len(text) == 0:
-		case r.decode(text) != nil || r.Event == "":
-			if len(bytes.TrimSpace(b)) == 0 && bytes.IndexByte(text, 0) >= 0 {
+		case text == "":
+		case r.decode(&room, text) != nil || r.Event == "":
+			if strings.TrimSpace(left) == "" && strings.IndexByte(text, 0) >= 0 {
 				// A page that a power failure left unwritten, within the last line.
 				torn = true
 			} else if err == nil {

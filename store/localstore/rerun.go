@@ -37,10 +37,8 @@ func (s *section) rerun(c cronce.Claim, again int, lives []live, offered time.Ti
 
 // decidedAfter tells whether a later tick was decided.
 func (s *state) decidedAfter(tick time.Time) bool {
-	for t := range s.byTick {
-		if t > tick.Unix() {
-			return true
-		}
+	if slices.ContainsFunc(s.decided, func(r *cronce.Run) bool { return r.Tick.After(tick) }) {
+		return true
 	}
 	after := func(d span) bool { return d.To.After(tick) }
 	return slices.ContainsFunc(s.head.Decided, after) || slices.ContainsFunc(s.Forgotten, after)

@@ -16,23 +16,18 @@ type state struct {
 	read changes // of the folders when it was read
 	all  []int   // numbers of all segments, ascending
 
-	damage   error                   // of the newest segment, for lenient readers
-	snapshot                         // kept up to date
-	head     snapshot                // as the newest segment begins
-	begun    bool                    // head is set
-	runs     map[string]*cronce.Run  // decided in the newest segment, by id
-	byTick   map[int64][]*cronce.Run // the same, by tick
-	givers   []procID                // that handed runs over to others
-	locks    map[string]bool         // names of numbered lock files
+	damage   error           // of the newest segment, for lenient readers
+	snapshot                 // kept up to date
+	head     snapshot        // as the newest segment begins
+	begun    bool            // head is set
+	decided  []*cronce.Run   // in the newest segment
+	givers   []procID        // that handed runs over to others
+	locks    map[string]bool // names of numbered lock files
+	ran      record          // what Ran points to, once a run has started in this segment
 }
 
 func newState(job string) *state {
-	return &state{
-		job:    job,
-		runs:   map[string]*cronce.Run{},
-		byTick: map[int64][]*cronce.Run{},
-		locks:  map[string]bool{},
-	}
+	return &state{job: job, locks: map[string]bool{}}
 }
 
 // apply adds one record.
@@ -56,18 +51,16 @@ func (s *state) apply(r *record) {
 		}
 	case evStart, evSkip:
 		run := r.run(s.job, nil)
-		s.runs[r.ID], s.Last = &run, &run
-		if !r.Tick.IsZero() {
-			s.byTick[r.Tick.Unix()] = append(s.byTick[r.Tick.Unix()], &run)
-		}
+		s.decided, s.Last = append(s.decided, &run), &run
 		if r.Event == evSkip {
 			return
 		}
 		s.Open = append(s.Open, *r)
 		s.Fence = max(s.Fence, r.Fence)
-		if r.Lock != nil && r.Lock.File == jobLock {
-			s.Ran = clone(r)
-		} else if r.Lock != nil && isNumberedLock(r.Lock.File) {
+		if r.Lock.File == jobLock {
+			s.ran = *r
+			s.Ran = &s.ran
+		} else if isNumberedLock(r.Lock.File) {
 			s.locks[r.Lock.File] = true
 		}
 	case evHanded, evOrphans:
@@ -81,11 +74,11 @@ func (s *state) apply(r *record) {
 			return
 		}
 		if o.From == nil {
-			o.From = o.Proc
+			o.From = clone(&o.Proc)
 			s.gives(o.From)
 		}
 		o.Holder, o.Proc = r.Holder, r.Proc
-		if run := s.runs[r.ID]; run != nil {
+		if run := s.decision(r.ID); run != nil {
 			run.Holder = r.Holder
 		}
 	case evEnd:
@@ -95,7 +88,7 @@ func (s *state) apply(r *record) {
 		}
 		run := s.Open[i].run(s.job, r)
 		s.Open = slices.Delete(s.Open, i, i+1)
-		if kept := s.runs[r.ID]; kept != nil {
+		if kept := s.decision(r.ID); kept != nil {
 			*kept = run
 		} else if s.Last != nil && s.Last.ID == r.ID {
 			last := run
@@ -137,6 +130,16 @@ func (s *state) open(id string) int {
 	return -1
 }
 
+// decision is the run or skip with that id, nil if the newest segment did not decide it.
+func (s *state) decision(id string) *cronce.Run {
+	for _, run := range slices.Backward(s.decided) {
+		if run.ID == id {
+			return run
+		}
+	}
+	return nil
+}
+
 // gives notes a process that has handed a run over.
 func (s *state) gives(p *procID) {
 	if p != nil && !slices.Contains(s.givers, *p) {
@@ -148,9 +151,11 @@ func (s *state) gives(p *procID) {
 func (s *state) next() snapshot {
 	n := s.snapshot
 	n.Open = slices.Clone(n.Open)
-	ticks := make([]time.Time, 0, len(s.byTick))
-	for t := range s.byTick {
-		ticks = append(ticks, time.Unix(t, 0).UTC())
+	ticks := make([]time.Time, 0, len(s.decided))
+	for _, run := range s.decided {
+		if !run.Tick.IsZero() {
+			ticks = append(ticks, run.Tick)
+		}
 	}
 	n.Decided = cover(s.head.Decided, ticks)
 	return n

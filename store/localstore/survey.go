@@ -45,7 +45,7 @@ func (s *section) survey(own string, all bool) ([]live, error) {
 	now := s.d.now()
 	known := map[lockID]bool{}
 	for _, o := range s.st.Open {
-		if o.Lock == nil || !isRunLock(o.Lock.File) {
+		if !isRunLock(o.Lock.File) {
 			lost = append(lost, o)
 			continue
 		}
@@ -53,18 +53,18 @@ func (s *section) survey(own string, all bool) ([]live, error) {
 		if err != nil {
 			return nil, err
 		}
-		known[*o.Lock] = true
+		known[o.Lock] = true
 		switch {
-		case t.id != *o.Lock:
+		case t.id != o.Lock:
 			// Somebody deleted the file. Whoever had it locked has its inode.
-			if pids := s.d.holders(*o.Lock); len(pids) > 0 {
+			if pids := s.d.holders(o.Lock); len(pids) > 0 {
 				lives = append(lives, s.alive(o, pids))
 			} else {
 				lost, revoked = append(lost, o), append(revoked, o)
 			}
 		case t.fd < 0:
 			lives = append(lives, s.alive(o, nil))
-		case o.ID == own && o.Proc != nil && *o.Proc == self():
+		case o.ID == own && o.Proc == self():
 			// The claim failed after its record was written, or it was not
 			// possible to take the record back; now it can have its lease.
 		default:
@@ -104,8 +104,8 @@ func (s *section) survey(own string, all bool) ([]live, error) {
 // that claimed it lives, it is the holder. Once that is gone, one of those that
 // keep the lock is named in its place.
 func (s *section) alive(o record, pids []int) live {
-	l := live{run: o.run(s.job, nil), lock: *o.Lock}
-	if o.Proc == nil {
+	l := live{run: o.run(s.job, nil), lock: o.Lock}
+	if o.Proc == (procID{}) {
 		return l
 	}
 	if !o.Proc.gone() {
@@ -114,7 +114,7 @@ func (s *section) alive(o record, pids []int) live {
 	}
 	l.orphans = true
 	if pids == nil {
-		pids = s.d.holders(*o.Lock)
+		pids = s.d.holders(o.Lock)
 	}
 	if len(pids) > 0 {
 		l.run.Holder.PID = pids[0]
@@ -153,7 +153,7 @@ func (s *section) unknown(known map[lockID]bool) ([]live, error) {
 			}
 		}
 		l := live{run: cronce.Run{Job: s.job}, lock: t.id}
-		if ran := s.st.Ran; ran != nil && ran.Lock != nil && *ran.Lock == t.id {
+		if ran := s.st.Ran; ran != nil && ran.Lock == t.id {
 			l.run, l.orphans, l.leftover = ran.run(s.job, nil), true, true
 		}
 		l.run.Holder.Host = hostname()
