@@ -25,10 +25,11 @@ line may become: one a line, and nothing where a file is expected.
 `
 
 // completionScripts let a shell ask for words, and take files where there are
-// none.
-var completionScripts = map[string]string{
-	// Readline takes words apart at : and =, which names of jobs may have.
-	"bash": `_cronce() {
+// none. They are put together when they are asked for: no other start has to.
+func completionScripts() map[string]string {
+	return map[string]string{
+		// Readline takes words apart at : and =, which names of jobs may have.
+		"bash": `_cronce() {
 	local word glue= prefix words=() found
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
 		if [[ ${#words[@]} -gt 0 && ( $word == [:=]* || $glue ) ]]; then
@@ -48,7 +49,7 @@ var completionScripts = map[string]string{
 }
 complete -o default -F _cronce cronce
 `,
-	"zsh": `#compdef cronce
+		"zsh": `#compdef cronce
 _cronce() {
 	local -a found
 	found=("${(@f)$("${words[1]}" completion words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
@@ -64,12 +65,13 @@ else
 	compdef _cronce cronce
 fi
 `,
-	"fish": `function __cronce_words
+		"fish": `function __cronce_words
 	set -l words (commandline -opc) (commandline -ct)
 	$words[1] completion words $words[2..-1] 2>/dev/null
 end
 complete -c cronce -f -n 'count (__cronce_words) >/dev/null' -a '(__cronce_words)'
 `,
+	}
 }
 
 // completion prints a shell's script, or answers one.
@@ -77,17 +79,18 @@ func completion(ctx context.Context, args []string, stdout io.Writer) error {
 	if asksHelp(args) && args[0] != "words" {
 		return help([]string{"completion"}, stdout)
 	}
-	shells := slices.Sorted(maps.Keys(completionScripts))
+	scripts := completionScripts()
+	shells := slices.Sorted(maps.Keys(scripts))
 	switch {
 	case len(args) > 0 && args[0] == "words":
 		for _, word := range words(ctx, args[1:]) {
 			fmt.Fprintln(stdout, word)
 		}
 		return nil
-	case len(args) != 1 || completionScripts[args[0]] == "":
+	case len(args) != 1 || scripts[args[0]] == "":
 		return cli.Misuse("completion", "a shell is expected, one of %s", strings.Join(shells, ", "))
 	}
-	_, err := io.WriteString(stdout, completionScripts[args[0]])
+	_, err := io.WriteString(stdout, scripts[args[0]])
 	return err
 }
 

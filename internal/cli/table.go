@@ -67,23 +67,23 @@ func WriteStates(w io.Writer, list []StateOf, now time.Time, ofUsers bool) {
 }
 
 // Table writes columns.
-type Table struct{ *tabwriter.Writer }
+type Table struct {
+	*tabwriter.Writer
+	breaks *strings.Replacer // of what would begin another column or line
+}
 
 // NewTable begins one with its headings.
 func NewTable(w io.Writer, columns ...string) Table {
-	t := Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	t := Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), strings.NewReplacer("\t", " ", "\n", " ", "\v", " ", "\f", " ")}
 	t.Row(columns...)
 	return t
 }
-
-// breaks would begin another column or line.
-var breaks = strings.NewReplacer("\t", " ", "\n", " ", "\v", " ", "\f", " ")
 
 // Row writes a row. What users have written cannot forge one, or disturb a
 // terminal.
 func (t Table) Row(cells ...string) {
 	for i, cell := range cells {
-		cells[i] = string(Readable([]byte(breaks.Replace(cell))))
+		cells[i] = string(Readable([]byte(t.breaks.Replace(cell))))
 	}
 	fmt.Fprintln(t, strings.Join(cells, "\t"))
 }

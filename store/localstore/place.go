@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -360,30 +361,36 @@ func (h host) checkFormat(dir string, init bool) error {
 	return nil
 }
 
-// networks are the file systems that more than one host can mount, by the
-// magic number of statfs(2).
-var networks = map[uint32]string{
-	0x6969: "NFS", 0x517b: "SMB", 0xff534d42: "CIFS", 0xfe534d42: "SMB", 0x5346414f: "AFS", 0x6b414653: "AFS",
-	0x00c36400: "CephFS", 0x0bd00bd0: "Lustre", 0x01021997: "9p", 0x73757245: "Coda", 0x564c: "NCP",
-	0x7461636f: "OCFS2", 0x01161970: "GFS2", 0x47504653: "GPFS", 0x19830326: "BeeGFS", 0xaad7aaea: "PanFS",
-	0x786f4256: "a folder of the VirtualBox host", 0xbacbacbc: "a folder of the VMware host",
+// network is a file system that more than one host can mount, and its magic number
+// of statfs(2).
+type network struct {
+	magic uint32
+	name  string
+}
+
+// networks is a list: a map would be made anew in each process, for one look.
+var networks = [...]network{
+	{0x6969, "NFS"}, {0x517b, "SMB"}, {0xff534d42, "CIFS"}, {0xfe534d42, "SMB"}, {0x5346414f, "AFS"}, {0x6b414653, "AFS"},
+	{0x00c36400, "CephFS"}, {0x0bd00bd0, "Lustre"}, {0x01021997, "9p"}, {0x73757245, "Coda"}, {0x564c, "NCP"},
+	{0x7461636f, "OCFS2"}, {0x01161970, "GFS2"}, {0x47504653, "GPFS"}, {0x19830326, "BeeGFS"}, {0xaad7aaea, "PanFS"},
+	{0x786f4256, "a folder of the VirtualBox host"}, {0xbacbacbc, "a folder of the VMware host"},
 }
 
 const fuseMagic = 0x65735546
 
 // localFuse are the FUSE file systems known to be of one host. Of any other,
 // nobody can tell.
-var localFuse = map[string]bool{
-	"fuseblk": true, "fuse.fuse-overlayfs": true, "fuse.mergerfs": true, "fuse.gocryptfs": true, "fuse.encfs": true, "fuse.bindfs": true,
-}
+var localFuse = [...]string{"fuseblk", "fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.gocryptfs", "fuse.encfs", "fuse.bindfs"}
 
 // networkName names the file system if it is none of this host alone.
 func networkName(kind int64, dir string) string {
-	if name := networks[uint32(kind)]; name != "" {
-		return name
+	for _, n := range networks {
+		if n.magic == uint32(kind) {
+			return n.name
+		}
 	}
 	if uint32(kind) == fuseMagic {
-		if t := mountType(dir); !localFuse[t] {
+		if t := mountType(dir); !slices.Contains(localFuse[:], t) {
 			return "a FUSE file system (" + t + ")"
 		}
 	}

@@ -167,14 +167,13 @@ func (m mounts) network(proc, dev string) bool {
 		}
 	}
 	t := m[dev]
-	return networkTypes[strings.TrimRight(t, "0123456789")] || strings.HasPrefix(t, "fuse.") && !localFuse[t]
+	return slices.Contains(networkTypes[:], strings.TrimRight(t, "0123456789")) || strings.HasPrefix(t, "fuse.") && !slices.Contains(localFuse[:], t)
 }
 
 // networkTypes are file systems that wait for other hosts, without the number
 // of their version.
-var networkTypes = map[string]bool{
-	"nfs": true, "cifs": true, "smb": true, "smbfs": true, "ceph": true, "9p": true, "afs": true, "lustre": true, "coda": true,
-	"ncpfs": true, "ocfs": true, "gfs": true, "gpfs": true, "beegfs": true, "panfs": true,
+var networkTypes = [...]string{
+	"nfs", "cifs", "smb", "smbfs", "ceph", "9p", "afs", "lustre", "coda", "ncpfs", "ocfs", "gfs", "gpfs", "beegfs", "panfs",
 }
 
 // list is the names in a folder, none if it cannot be read.
