@@ -1,3 +1,8 @@
+// How many processors there are is not looked at again: for that the runtime would begin
+// a goroutine at each start, and wake a thread for it.
+//
+//go:debug updatemaxprocs=0
+
 // Command cronce runs cron jobs once. It is the thin one of two programs: it
 // does itself what is started for every job, and hands everything else to
 // cronced, which stands beside it.
@@ -22,13 +27,13 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// growStack makes the stack as large as a run needs it, in one step while there
+// growStack makes the stack as large as a run needs it, 32 KiB, in one step while there
 // is nothing on it. Step by step it would be copied, and looked through for what
 // points into it, four times.
 //
 //go:noinline
 func growStack(n int) byte {
-	var frame [12 << 10]byte
+	var frame [16 << 10]byte
 	return frame[n]
 }
 

@@ -147,7 +147,7 @@ func openDriver(o Options, h host) (*driver, error) {
 		d.keepBytes = DefaultKeepBytes
 	}
 	if !o.ReadOnly {
-		go self() // read now, beside the rest, and not while others wait for a decide lock
+		self() // read now, and not while others wait for a decide lock
 		if err := h.prepare(p); err != nil {
 			return nil, err
 		}
