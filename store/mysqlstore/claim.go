@@ -104,7 +104,7 @@ func (s *section) read(ctx context.Context, c cronce.Claim) (taken, firsts []*ru
 		return nil, nil, nil, nil
 	}
 	var readers []func(*sql.Rows) error
-	if !s.free && s.addLive() {
+	if s.addLive() {
 		readers = append(readers, s.keep)
 	}
 	if ticks {
@@ -112,7 +112,7 @@ func (s *section) read(ctx context.Context, c cronce.Claim) (taken, firsts []*ru
 		readers = append(readers, s.keep)
 	}
 	of := func(runs *[]*runRow, attempt int) {
-		s.add("SELECT "+runColumns+" FROM cronce_runs r WHERE r.job = ? AND r.tick = ? AND r.attempt = ? ORDER BY r.started, r.id", c.Job, c.Tick.UTC(), attempt)
+		s.addTick(c, attempt)
 		readers = append(readers, func(rows *sql.Rows) error {
 			r, err := scanRun(rows)
 			if err != nil {
@@ -132,14 +132,16 @@ func (s *section) read(ctx context.Context, c cronce.Claim) (taken, firsts []*ru
 			of(&firsts, 1)
 		}
 	}
-	if !s.free {
-		s.add("SELECT " + s.d.clock)
-		readers = append(readers, readTime(&s.now))
-	}
-	if err := s.query(ctx, readers...); err != nil {
+	s.add("SELECT " + s.d.clock)
+	if err := s.query(ctx, append(readers, readTime(&s.now))...); err != nil {
 		return nil, nil, nil, err
 	}
 	return taken, firsts, s.runs[c.RunID], nil
+}
+
+// addTick asks for the runs of the claim's tick, oldest first.
+func (s *section) addTick(c cronce.Claim, attempt int) {
+	s.add("SELECT "+runColumns+" FROM cronce_runs r WHERE r.job = ? AND r.tick = ? AND r.attempt = ? ORDER BY r.started, r.id", c.Job, c.Tick.UTC(), attempt)
 }
 
 // claim is a claim that is decided now.

@@ -3,6 +3,7 @@ package mysqlstore
 import (
 	"context"
 	"database/sql"
+	"slices"
 
 	"github.com/cronce/cronce"
 )
@@ -73,8 +74,15 @@ func (s *section) taken(ctx context.Context, c cronce.Claim) (answer error, err 
 	if c.Definition != (cronce.Definition{}) && c.Definition != s.job.Definition {
 		return nil, nil
 	}
-	taken, _, byID, err := s.read(ctx, c)
-	if err != nil || byID != nil || len(taken) < c.Slots {
+	var taken []*runRow
+	s.addTick(c, c.Attempt)
+	err = s.query(ctx, func(rows *sql.Rows) error {
+		r, err := scanRun(rows)
+		taken = append(taken, r)
+		return err
+	})
+	mine := func(r *runRow) bool { return r.ID == c.RunID }
+	if err != nil || len(taken) < c.Slots || slices.ContainsFunc(taken, mine) {
 		return nil, err
 	}
 	return &cronce.TakenError{Job: c.Job, Tick: c.Tick, Run: taken[len(taken)-1].Run}, nil

@@ -58,7 +58,7 @@ func TestSomebodyWasFaster(t *testing.T) {
 			exec(t, "UPDATE cronce_jobs SET waiting = ? WHERE name = ?", asJSON(p), c.Job)
 		}, is[*cronce.HeldError]},
 		"its own claim arrives": {func(t *testing.T, c cronce.Claim) { claimed(t, other, c) }, func(err error) bool { return err == nil }},
-		"nothing": {func(*testing.T, cronce.Claim) {}, func(err error) bool { return err == nil }},
+		"nothing":               {func(*testing.T, cronce.Claim) {}, func(err error) bool { return err == nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := claimed(t, s, due(name, 20))
