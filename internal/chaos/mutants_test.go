@@ -77,6 +77,7 @@ end
 	}},
 	{"mariadb", again, []testenv.Patch{
 		{File: "store/mysqlstore/claim.go", Old: "case len(c.taken) >= c.Slots:", New: "case false:"},
+		{File: "store/mysqlstore/glance.go", Old: "len(taken) < c.Slots", New: "len(taken) >= 0"},
 	}},
 }
 

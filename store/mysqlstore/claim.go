@@ -15,24 +15,33 @@ func (d *driver) Claim(ctx context.Context, c cronce.Claim) (lease cronce.Lease,
 	if len(c.RunID) != idLength {
 		return lease, fmt.Errorf("job %q: run id %q is not a UUID", c.Job, c.RunID)
 	}
-	for {
+	for locked := false; ; {
 		var answer error
 		next := done
 		var srv server
-		err := d.atomic(ctx, func(t *tx) (err error) {
-			lease, answer, next, err = t.claim(ctx, c, &srv)
-			return err
+		err := d.repeat(ctx, func() error {
+			if locked {
+				return d.once(ctx, func(t *tx) (err error) {
+					lease, answer, next, err = t.claim(ctx, c, &srv)
+					return err
+				})
+			}
+			return d.on(ctx, func(t *tx) (err error) {
+				lease, answer, next, err = t.glance(ctx, c, &srv)
+				return err
+			})
 		})
 		switch {
 		case err != nil:
 			return cronce.Lease{}, err
+		case next == done:
+			return lease, answer
 		case next == look:
 			if err := d.look(ctx, srv); err != nil {
 				return cronce.Lease{}, err
 			}
-		case next == done:
-			return lease, answer
 		}
+		locked = true
 	}
 }
 
@@ -44,6 +53,7 @@ type step int
 
 const (
 	done  step = iota
+	lock       // the same with the job's row locked
 	retry      // the job's row is there now
 	look       // whose decisions these are is to be put on record first
 )
@@ -102,7 +112,7 @@ func (s *section) read(ctx context.Context, c cronce.Claim) (taken, firsts []*ru
 		readers = append(readers, s.keep)
 	}
 	of := func(runs *[]*runRow, attempt int) {
-		s.add("SELECT "+runColumns+" FROM cronce_runs r WHERE r.job = ? AND r.tick = ? AND r.attempt = ? ORDER BY r.started, r.id", c.Job, c.Tick.UTC(), attempt)
+		s.addTick(c, attempt)
 		readers = append(readers, func(rows *sql.Rows) error {
 			r, err := scanRun(rows)
 			if err != nil {
@@ -127,6 +137,11 @@ func (s *section) read(ctx context.Context, c cronce.Claim) (taken, firsts []*ru
 		return nil, nil, nil, err
 	}
 	return taken, firsts, s.runs[c.RunID], nil
+}
+
+// addTick asks for the runs of the claim's tick, oldest first.
+func (s *section) addTick(c cronce.Claim, attempt int) {
+	s.add("SELECT "+runColumns+" FROM cronce_runs r WHERE r.job = ? AND r.tick = ? AND r.attempt = ? ORDER BY r.started, r.id", c.Job, c.Tick.UTC(), attempt)
 }
 
 // claim is a claim that is decided now.
@@ -258,7 +273,7 @@ func (c *claim) run() cronce.Lease {
 		// A run side by side is in the list, so that none is forgotten here.
 		c.set("holder_run", r.ID)
 	}
-	c.add("INSERT INTO cronce_runs (id, job, tick, attempt, slot, fence, state, holder, started, expires, ttl) VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?)",
+	c.make("(id, job, tick, attempt, slot, fence, state, holder, started, expires, ttl) VALUES ("+ifChanged+", ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?)",
 		r.ID, r.Job, nullTime(r.Tick), r.Attempt, c.slot(), r.Fence, asJSON(r.Holder), r.Start, c.now.Add(c.TTL), c.TTL.Microseconds())
 	return cronce.Lease{Run: r, Granted: c.now, TTL: c.TTL, PreviousSuccess: c.job.succeeded}
 }
@@ -275,7 +290,7 @@ func (c *claim) skip(reason cronce.SkipReason, holder *cronce.Run) error {
 		e.Paused = c.job.Paused
 	}
 	e.Run = r
-	c.add("INSERT INTO cronce_runs (id, job, tick, attempt, slot, fence, state, skip, held_by, holder, started, ttl) VALUES (?, ?, ?, ?, ?, 0, 'skipped', ?, ?, ?, ?, 0)",
+	c.make("(id, job, tick, attempt, slot, fence, state, skip, held_by, holder, started, ttl) VALUES ("+ifChanged+", ?, ?, ?, ?, 0, 'skipped', ?, ?, ?, ?, 0)",
 		r.ID, r.Job, nullTime(r.Tick), r.Attempt, c.slot(), string(reason), null(r.Held), asJSON(r.Holder), r.Start)
 	return e
 }

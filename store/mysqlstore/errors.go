@@ -17,6 +17,7 @@ const (
 	errAccessDatabase    = 1044
 	errAccessUser        = 1045
 	errNoDatabase        = 1046
+	errNull              = 1048 // where none may be
 	errUnknownCommand    = 1047 // Galera: this node is cut off from the cluster
 	errBadDatabase       = 1049
 	errBadField          = 1054

@@ -31,9 +31,10 @@ func (d *driver) serverColumns() string {
 	return d.identity + ", @@innodb_flush_log_at_trx_commit, @@read_only, s.format, s.known, s.seen, s.server"
 }
 
-func (s *server) scan(rows *sql.Rows, now *time.Time) error {
+// scan reads the clock and serverColumns, behind other columns of the row.
+func (s *server) scan(rows *sql.Rows, now *time.Time, before ...any) error {
 	var seen sql.NullTime
-	err := rows.Scan(now, &s.identity, &s.flush, &s.readOnly, &s.format, &s.known, &seen, &s.kept)
+	err := rows.Scan(append(before, now, &s.identity, &s.flush, &s.readOnly, &s.format, &s.known, &seen, &s.kept)...)
 	s.seen = seen.Time
 	return err
 }

@@ -4,7 +4,8 @@
 //
 // Each method is one short transaction at READ COMMITTED that locks the job's
 // row first, so that the programs of a fleet decide for a job one after the
-// other. Leases end by the server's clock.
+// other; most claims change that row as it was read before, or nothing. Leases
+// end by the server's clock.
 package mysqlstore
 
 import (

@@ -10,11 +10,14 @@ import (
 	"github.com/cronce/cronce"
 )
 
-// section is a transaction that has a job's row locked.
+// section is a transaction that has a job's row locked, or one that changes it
+// only as it was read.
 type section struct {
 	*tx
-	job *jobRow
-	now time.Time
+	job  *jobRow
+	free bool    // it has no lock
+	as   jobScan // as the row was read
+	now  time.Time
 
 	mayLive []string           // ids of the runs that may not have ended
 	runs    map[string]*runRow // those that were read, by id
@@ -23,38 +26,55 @@ type section struct {
 
 	changed []string // columns of the job, and their values
 	values  []any
+	made    *statement // the run that is made
 }
+
+// holderColumns are those of the run that took the lease last that enter reads.
+const holderColumns = "r.state, r.tick, r.started, r.ended, r.expires"
 
 // enter locks the job's row and that of the run that took its lease last, reads
 // what becomes of most claims by them, and then the time: nothing that was
 // committed before is later. job stays nil where there is none.
 func (t *tx) enter(ctx context.Context, job string, srv *server) (*section, error) {
 	s := &section{tx: t, runs: map[string]*runRow{}}
-	t.add("SELECT "+jobColumns+", r.state, r.tick, r.started, r.ended FROM cronce_jobs j LEFT JOIN cronce_runs r ON r.id = j.holder_run WHERE j.name = ? FOR UPDATE", job)
+	t.add("SELECT "+jobColumns+", "+holderColumns+" FROM cronce_jobs j LEFT JOIN cronce_runs r ON r.id = j.holder_run WHERE j.name = ? FOR UPDATE", job)
 	t.add("SELECT " + t.d.clock + ", " + t.d.serverColumns() + " FROM cronce_store s WHERE s.id = 1")
-	err := t.query(ctx, func(rows *sql.Rows) (err error) {
-		var j jobScan
-		var state sql.NullString
-		var tick, started, ended sql.NullTime
-		if err := rows.Scan(append(j.columns(), &state, &tick, &started, &ended)...); err != nil {
+	var h holderScan
+	err := t.query(ctx, func(rows *sql.Rows) error {
+		if err := rows.Scan(append(s.as.columns(), h.columns()...)...); err != nil {
 			return err
 		}
-		if s.job, err = j.job(); err != nil {
-			return err
-		}
-		s.mayLive = s.job.beside
-		switch state.String {
-		case running:
-			s.mayLive = append([]string{s.job.holder}, s.mayLive...)
-		case string(cronce.Succeeded):
-			s.success(&cronce.Run{Tick: tick.Time, Start: started.Time, End: ended.Time})
-		}
-		return nil
+		return s.found(&h)
 	}, func(rows *sql.Rows) error { return srv.scan(rows, &s.now) })
 	if err == nil {
 		err = t.d.trusted(srv)
 	}
 	return s, err
+}
+
+// holderScan is where holderColumns go.
+type holderScan struct {
+	state                         sql.NullString
+	tick, started, ended, expires sql.NullTime
+}
+
+func (h *holderScan) columns() []any {
+	return []any{&h.state, &h.tick, &h.started, &h.ended, &h.expires}
+}
+
+// found takes the job that was read, and who took its lease last.
+func (s *section) found(h *holderScan) (err error) {
+	if s.job, err = s.as.job(); err != nil {
+		return err
+	}
+	s.mayLive = s.job.beside
+	switch h.state.String {
+	case running:
+		s.mayLive = append([]string{s.job.holder}, s.mayLive...)
+	case string(cronce.Succeeded):
+		s.success(&cronce.Run{Tick: h.tick.Time, Start: h.started.Time, End: h.ended.Time})
+	}
+	return nil
 }
 
 // create makes the job's row, if it is not there.
@@ -157,14 +177,38 @@ func (s *section) record(r cronce.Request) {
 	s.add("INSERT INTO cronce_requests (job, at, request) VALUES (?, ?, ?)", s.job.Job, s.now, asJSON(r))
 }
 
-// leave commits what was changed, if anything was.
+// ifChanged is a run's id where the statement before it has changed the job, and
+// else NULL, which no mode of the server lets pass: the rest of the packet,
+// COMMIT too, is not run then.
+const ifChanged = "IF(ROW_COUNT() = 1, ?, NULL)"
+
+// make puts a run on record with the change of its job. Its values begin with
+// ifChanged.
+func (s *section) make(columnsAndValues string, args ...any) {
+	s.made = &statement{"INSERT INTO cronce_runs " + columnsAndValues, args}
+}
+
+// asItWas is true of a row that nothing has changed since it was read: each
+// decision changes last_run, and each definition since.
+const asItWas = "name = ? AND last_run <=> ? AND since <=> ? AND paused <=> ? AND pruned_tick <=> ? AND waiting <=> ? AND succeeded_at <=> ?"
+
+// leave commits what was changed, if anything was. Without a lock it changes a
+// row as it was read, or nothing: errNull.
 func (s *section) leave(ctx context.Context) error {
 	if len(s.lost) > 0 {
 		marks, args := list(s.lost)
 		s.add("UPDATE cronce_runs SET state = 'lost', ended = ? WHERE id IN ("+marks+") AND state = 'running'", append([]any{s.now}, args...)...)
 	}
 	if len(s.changed) > 0 {
-		s.add("UPDATE cronce_jobs SET "+strings.Join(s.changed, " = ?, ")+" = ? WHERE name = ?", append(s.values, s.job.Job)...)
+		where, args := "name = ?", []any{s.job.Job}
+		if as := &s.as; s.free {
+			s.begin()
+			where, args = asItWas, append(args, as.last, as.since, as.paused, as.prunedTick, as.waiting, as.succeededAt)
+		}
+		s.add("UPDATE cronce_jobs SET "+strings.Join(s.changed, " = ?, ")+" = ? WHERE "+where, append(s.values, args...)...)
+	}
+	if s.made != nil {
+		s.add(s.made.text, s.made.args...)
 	}
 	return s.commit(ctx)
 }

@@ -2,6 +2,7 @@ package mysqlstore
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 	"sync"
@@ -127,7 +128,11 @@ func (c *client) heal() {
 
 func (c *client) Claim(ctx context.Context, claim cronce.Claim) (cronce.Lease, error) {
 	defer c.heal()
-	return c.driver.Claim(ctx, claim)
+	l, err := c.driver.Claim(ctx, claim)
+	if c.drop.CompareAndSwap(true, false) { // nothing was committed: it is the answer that is lost
+		return cronce.Lease{}, errors.New("the reply is lost")
+	}
+	return l, err
 }
 
 func (c *client) Renew(ctx context.Context, l cronce.Lease) (cronce.Lease, error) {

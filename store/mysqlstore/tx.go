@@ -50,25 +50,43 @@ func (d *driver) repeat(ctx context.Context, transaction func() error) error {
 	}
 }
 
+// once makes a transaction.
 func (d *driver) once(ctx context.Context, f func(*tx) error) error {
+	return d.on(ctx, func(t *tx) error {
+		t.begin()
+		return f(t)
+	})
+}
+
+// on runs f on a connection of its own. Of a transaction that f began and did
+// not commit nothing is done.
+func (d *driver) on(ctx context.Context, f func(*tx) error) error {
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	t := &tx{d: d, conn: conn}
-	t.add("START TRANSACTION")
 	if err := f(t); err != nil {
-		// The answer comes first: a rollback that fails is one by the server.
-		rollback, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if _, e := conn.ExecContext(rollback, "ROLLBACK"); e != nil {
-			conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // is not used again
-		}
+		t.rollback(ctx) // the answer comes first: one that fails is one by the server
 		return err
 	}
 	return nil
 }
+
+// rollback takes back what is not committed. Where it fails the connection is
+// not used again, and the server does so.
+func (t *tx) rollback(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_, err := t.conn.ExecContext(ctx, "ROLLBACK")
+	if err != nil {
+		t.conn.Raw(func(any) error { return sqldriver.ErrBadConn })
+	}
+	return err
+}
+
+func (t *tx) begin() { t.add("START TRANSACTION") }
 
 // add puts a statement into the next packet.
 func (t *tx) add(text string, args ...any) { t.next = append(t.next, statement{text, args}) }
