@@ -68,10 +68,11 @@ func TestSomebodyWasFaster(t *testing.T) {
 			c := due(name, 10)
 			c.Definition = cronce.Definition{Schedule: "@hourly", Zone: "UTC"}
 			steps := 0
-			d.committing = func() {
+			d.committing = func(func() error) error {
 				if steps++; steps == 1 {
 					test.meanwhile(t, c)
 				}
+				return nil
 			}
 			defer func() { d.committing = nil }()
 			if _, err := s.Claim(t.Context(), c); !test.answer(err) {

@@ -49,7 +49,9 @@ func (d *driver) Finish(ctx context.Context, l cronce.Lease, r cronce.Result) er
 	lost := false
 	err := d.repeat(ctx, func() error {
 		now := d.clock
-		d.beforeCommit()
+		if err := d.beforeCommit(func() error { return nil }); err != nil {
+			return err
+		}
 		result, err := d.db.ExecContext(ctx, "UPDATE cronce_runs SET state = ?, ended = "+now+", exit_code = ?, exit_signal = ?, message = ?, output = ?, output_bytes = ?, tries = ?"+
 			" WHERE id = ? AND (job = ?) IS TRUE AND state = 'running' AND expires > "+now, // no look at the index of the job's ticks
 			string(r.Outcome), r.ExitCode, null(begin(r.Signal, 64)), null(begin(r.Message, maxMessage)), r.Output[max(0, len(r.Output)-maxOutput):], r.OutputBytes, r.Attempts,

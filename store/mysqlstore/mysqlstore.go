@@ -61,7 +61,7 @@ type driver struct {
 	// These are other than usual in tests only.
 	clock      string // SQL: the server's time, UTC, when a statement has come to it
 	quarantine time.Duration
-	committing func() // before what cannot be taken back is sent
+	committing func(send func() error) error // before what cannot be taken back is sent
 }
 
 var _ cronce.Driver = (*driver)(nil)

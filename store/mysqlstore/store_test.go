@@ -111,12 +111,20 @@ type client struct {
 	dropped atomic.Bool
 }
 
-// cut is called before a commit is sent.
-func (c *client) cut() {
+// cut is called before a commit is sent. COMMIT goes alone then: a server that cannot
+// send the answer to the first statement of a packet leaves the rest of it.
+func (c *client) cut(send func() error) error {
+	if !c.drop.Load() {
+		return nil
+	}
+	if err := send(); err != nil {
+		return err
+	}
 	if c.drop.CompareAndSwap(true, false) {
 		c.proxy.CutReplies()
 		c.dropped.Store(true)
 	}
+	return nil
 }
 
 // heal lets replies through again, once one was lost.

@@ -95,7 +95,7 @@ func (t *tx) add(text string, args ...any) { t.next = append(t.next, statement{t
 func (t *tx) packets() []statement {
 	all := t.next
 	t.next = nil
-	if t.d.galera {
+	if t.d.galera || len(all) == 0 {
 		return all
 	}
 	var texts []string
@@ -146,13 +146,20 @@ func readAll(rows *sql.Rows, readers []func(*sql.Rows) error) ([]func(*sql.Rows)
 
 // commit sends what has been added, and commits what the caller asked for.
 func (t *tx) commit(ctx context.Context) error {
-	t.d.beforeCommit()
+	if err := t.d.beforeCommit(func() error { return t.send(ctx) }); err != nil {
+		return err
+	}
 	return t.end(ctx)
 }
 
 // end sends what has been added, and commits what only comes before.
 func (t *tx) end(ctx context.Context) error {
 	t.add("COMMIT")
+	return t.send(ctx)
+}
+
+// send sends what has been added.
+func (t *tx) send(ctx context.Context) error {
 	for _, p := range t.packets() {
 		if _, err := t.conn.ExecContext(ctx, p.text, p.args...); err != nil {
 			return err
@@ -161,11 +168,13 @@ func (t *tx) end(ctx context.Context) error {
 	return nil
 }
 
-// beforeCommit tells a test that what is sent next is final.
-func (d *driver) beforeCommit() {
-	if d.committing != nil {
-		d.committing()
+// beforeCommit tells a test that what is sent next is final. send sends what comes
+// before it, for a test that is to hurt COMMIT alone.
+func (d *driver) beforeCommit(send func() error) error {
+	if d.committing == nil {
+		return nil
 	}
+	return d.committing(send)
 }
 
 // readTime reads a time alone.
