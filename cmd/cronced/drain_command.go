@@ -68,11 +68,16 @@ func lookCommand(name string) (string, error) {
 	return path, nil
 }
 
-// The exit codes by which a row's command says more than that it failed: those of sysexits.h, and qmail's.
-var (
-	permanentExits = []int{65, 100} // EX_DATAERR
-	doubtfulExits  = []int{exitDoubt}
-)
+// permanentExits are the exit codes of what will never do: that of sysexits.h, and qmail's.
+var permanentExits = []int{65, 100} // EX_DATAERR
+
+// doubtful reports whether an exit code says that nobody knows what was done: in so many words, or as timeout(1) says that it has ended the
+// command (124), and shells that a signal has (128 and its number).
+func doubtful(code int) bool {
+	return code == exitDoubt || code == 124 || code > 128 && code <= 128+lastSignal
+}
+
+const lastSignal = 64
 
 // rowGrace is how long a command has between TERM and KILL: less than what is left of a lease after the time-out.
 const rowGrace = 2 * time.Second
@@ -133,7 +138,7 @@ func ended(ctx context.Context, report handover.RowReport) error {
 	switch {
 	case ctx.Err() != nil: // rows says why
 		return err
-	case r.Signal != "", r.Outcome != cronce.Failed, slices.Contains(doubtfulExits, r.ExitCode):
+	case r.Signal != "", r.Outcome != cronce.Failed, doubtful(r.ExitCode):
 		return rows.InDoubt(err)
 	case slices.Contains(permanentExits, r.ExitCode):
 		return rows.Permanent(err)
