@@ -13,6 +13,7 @@ type engine interface {
 
 	name() string                          // for people, with the version
 	quote(name string) string              // a name, or SCHEMA.TABLE
+	stored(column string) string           // SQL: a column's value as it is kept, and as it can be asked for again
 	placeholder(n int) string              // of the nth argument, from 1
 	now(c column) string                   // SQL: the database's time, as such a column keeps it
 	after(c column, seconds string) string // SQL: now and so many seconds, given as SQL

@@ -17,6 +17,9 @@ func (e *sqlite) quote(name string) string {
 	return `"` + strings.ReplaceAll(name, ".", `"."`) + `"`
 }
 
+// stored is an expression: drivers make times of what a column that is declared as a date has.
+func (e *sqlite) stored(column string) string { return "+" + column }
+
 func (e *sqlite) placeholder(int) string { return "?" }
 
 // now is UTC, as text: 2026-11-30 14:00:00.000.
@@ -56,7 +59,7 @@ func (e *sqlite) look(ctx context.Context, db *sql.DB, table string) (l looks, e
 		}
 		l.columns = append(l.columns, c)
 		return nil
-	}, `SELECT name, type, "notnull", pk FROM pragma_table_info(?, ?) ORDER BY cid`, name, schema)
+	}, `SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?, ?) WHERE hidden <> 1 ORDER BY cid`, name, schema)
 	if err != nil {
 		return l, err
 	}
@@ -68,18 +71,18 @@ func (e *sqlite) look(ctx context.Context, db *sql.DB, table string) (l looks, e
 		}
 	}
 	type index struct {
-		name   string
-		unique bool
+		name            string
+		unique, primary bool
 	}
 	var all []index
 	err = each(ctx, db, func(scan func(...any) error) error {
 		var i index
-		if err := scan(&i.name, &i.unique); err != nil {
+		if err := scan(&i.name, &i.unique, &i.primary); err != nil {
 			return err
 		}
 		all = append(all, i)
 		return nil
-	}, `SELECT name, "unique" FROM pragma_index_list(?, ?) WHERE NOT partial`, name, schema)
+	}, `SELECT name, "unique", origin = 'pk' FROM pragma_index_list(?, ?) WHERE NOT partial`, name, schema)
 	if err != nil {
 		return l, err
 	}
@@ -92,7 +95,7 @@ func (e *sqlite) look(ctx context.Context, db *sql.DB, table string) (l looks, e
 			}
 			columns = append(columns, name.String)
 			c, ok := l.column(name.String)
-			i.unique = i.unique && ok && !c.nullable
+			i.unique = i.unique && ok && (!c.nullable || i.primary) // which may have NULLs here; see loose
 			return nil
 		}, "SELECT name FROM pragma_index_info(?, ?) ORDER BY seqno", i.name, schema)
 		if err != nil {
@@ -127,7 +130,7 @@ func (e *sqlite) declare(k kind) string {
 	case texts, uuids:
 		return "TEXT"
 	case instants:
-		return "DATETIME"
+		return "TEXT" // all that a STRICT table has for it
 	default:
 		return "INTEGER"
 	}
