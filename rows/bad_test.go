@@ -87,6 +87,23 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestSharedSideTable defends that what has been sent of one table is not taken for rows of another one.
+func TestSharedSideTable(t *testing.T) {
+	t.Parallel()
+	engines(t, func(t *testing.T, db *database) {
+		table := notices
+		table.Side = "claims"
+		db.fill(table, 2)
+		db.open(table, rows.Options{})
+		db.run("CREATE TABLE letters (id INTEGER PRIMARY KEY, status VARCHAR(20) NOT NULL, recipient VARCHAR(80))")
+		table.Name = "letters"
+		var refused *rows.TableError
+		if _, err := rows.Open(t.Context(), db.DB, table, rows.Options{}); !errors.As(err, &refused) || !strings.Contains(err.Error(), "the side table claims is that of notices") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // TestDescription defends that mistakes of a description are all named at once, without a database.
 func TestDescription(t *testing.T) {
 	t.Parallel()

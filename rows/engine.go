@@ -23,6 +23,9 @@ type engine interface {
 
 	// declare is the declaration of a new column for such facts.
 	declare(k kind) string
+	// remark is how a new table gets a remark: behind the bracket that opens its columns, behind the one that closes
+	// them, and by a statement of its own.
+	remark(table, text string) (opened, closed, after string)
 	// index is the statement that makes an index.
 	index(name, table string, columns ...string) string
 

@@ -12,6 +12,7 @@ import (
 type looks struct {
 	columns []column
 	what    string     // what it is if it is no plain table, as "a view"
+	remark  string     // what whoever made it has said of it
 	heirs   bool       // other tables inherit from it, whose keys are their own
 	storage string     // the storage engine, on MariaDB and MySQL
 	unique  [][]string // the columns of each unique index that has no NULLs, and of the primary key
@@ -116,6 +117,9 @@ func (d *Drainer) check() error {
 	if t.Side != "" {
 		if facts = d.side; !facts.there() {
 			return d.refuse("run the printed migration (cronce drain --print-migration)", "there is no side table %s", t.Side)
+		}
+		if whose, ok := strings.CutPrefix(d.side.remark, remark); ok && !sameTable(whose, t.Name) {
+			return d.refuse("name another one (--print-migration makes it); if the table has another name now, change the remark on its side table", "the side table %s is that of %s, and what has been sent of that one would be taken for rows of this one", t.Side, whose)
 		}
 		for _, k := range t.Key {
 			ours, _ := d.side.column(k)

@@ -42,7 +42,7 @@ func (e *mysql) look(ctx context.Context, db *sql.DB, table string) (l looks, er
 	}
 	const where = " WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?"
 	var what string
-	err = db.QueryRowContext(ctx, "SELECT TABLE_TYPE, COALESCE(ENGINE, '') FROM information_schema.TABLES"+where, schema, name).Scan(&what, &l.storage)
+	err = db.QueryRowContext(ctx, "SELECT TABLE_TYPE, COALESCE(ENGINE, ''), TABLE_COMMENT FROM information_schema.TABLES"+where, schema, name).Scan(&what, &l.storage, &l.remark)
 	if err == sql.ErrNoRows {
 		return looks{}, nil
 	} else if err != nil {
@@ -138,6 +138,10 @@ func (e *mysql) declare(k kind) string {
 	default:
 		return "BIGINT NULL"
 	}
+}
+
+func (e *mysql) remark(_, text string) (opened, closed, after string) {
+	return "", " COMMENT = " + literal(text), ""
 }
 
 func (e *mysql) index(name, table string, columns ...string) string {

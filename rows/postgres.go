@@ -38,8 +38,8 @@ func (e *postgres) after(c column, seconds string) string {
 func (e *postgres) look(ctx context.Context, db *sql.DB, table string) (l looks, err error) {
 	var id sql.NullInt64
 	var what sql.NullString
-	err = db.QueryRowContext(ctx, "SELECT c.oid::bigint, c.relkind::text, c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = c.oid) FROM pg_class c WHERE c.oid = to_regclass($1)",
-		e.quote(table)).Scan(&id, &what, &l.heirs)
+	err = db.QueryRowContext(ctx, "SELECT c.oid::bigint, c.relkind::text, c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = c.oid), COALESCE(obj_description(c.oid, 'pg_class'), '') FROM pg_class c WHERE c.oid = to_regclass($1)",
+		e.quote(table)).Scan(&id, &what, &l.heirs, &l.remark)
 	if err == sql.ErrNoRows {
 		return looks{}, nil
 	} else if err != nil {
@@ -111,6 +111,10 @@ func (e *postgres) declare(k kind) string {
 	default:
 		return "bigint"
 	}
+}
+
+func (e *postgres) remark(table, text string) (opened, closed, after string) {
+	return "", "", fmt.Sprintf("COMMENT ON TABLE %s IS %s;\n", e.quote(table), literal(text))
 }
 
 func (e *postgres) index(name, table string, columns ...string) string {

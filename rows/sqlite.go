@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -34,12 +35,15 @@ func (e *sqlite) look(ctx context.Context, db *sql.DB, table string) (l looks, e
 	if !found {
 		schema, name = "main", table
 	}
-	var what string
-	err = db.QueryRowContext(ctx, "SELECT type FROM "+e.quote(schema)+".sqlite_master WHERE type IN ('table', 'view') AND lower(name) = lower(?)", name).Scan(&what)
+	var what, made string
+	err = db.QueryRowContext(ctx, "SELECT type, COALESCE(sql, '') FROM "+e.quote(schema)+".sqlite_master WHERE type IN ('table', 'view') AND lower(name) = lower(?)", name).Scan(&what, &made)
 	if err == sql.ErrNoRows {
 		return looks{}, nil
 	} else if err != nil {
 		return l, err
+	}
+	if m := sqliteRemark.FindStringSubmatch(made); m != nil {
+		l.remark = m[1]
 	}
 	if what != "table" {
 		l.what = "a " + what
@@ -135,6 +139,13 @@ func (e *sqlite) declare(k kind) string {
 		return "INTEGER"
 	}
 }
+
+// remark is a comment in what the database keeps of CREATE TABLE.
+func (e *sqlite) remark(_, text string) (opened, closed, after string) {
+	return " /* " + strings.ReplaceAll(text, "*/", "* /") + " */", "", ""
+}
+
+var sqliteRemark = regexp.MustCompile(`\A[^(]*\( /\* (.*?) \*/`)
 
 func (e *sqlite) index(name, table string, columns ...string) string {
 	schema, table, found := strings.Cut(table, ".")
