@@ -59,6 +59,9 @@ func (w *drain) seek() (c catch) {
 		case used < time.Second:
 			s.size = min(2*s.size, s.batch)
 		}
+		if most := len(c.items) * maxWeight / max(weight(c.items), 1); s.size > most {
+			s.size = max(most, min(w.options.Workers, s.batch))
+		}
 		s.last, s.low = now(), c.items[len(c.items)-1].order
 	}()
 	if s.swept == 0 || begin-s.swept > w.options.Lease/2 {
@@ -98,6 +101,24 @@ func (w *drain) seek() (c catch) {
 		c.waiting, c.err = w.look()
 	}
 	return c
+}
+
+// maxWeight is how many bytes of values a claim should have: rows wait in memory.
+const maxWeight = 16 << 20
+
+// weight is about how many bytes the values of rows take.
+func weight(items []*item) (n int) {
+	for _, it := range items {
+		for _, v := range it.row.Values {
+			switch v := v.(type) {
+			case []byte:
+				n += len(v)
+			case string:
+				n += len(v)
+			}
+		}
+	}
+	return n
 }
 
 // look reports whether rows are due, whoever may have them locked.
