@@ -180,14 +180,11 @@ type rowGuard struct {
 
 // start starts a guard process; streams are its standard ones, if it is to hand them to its command.
 func (w *rowGuards) start(streams *[3]*os.File) (*rowGuard, error) {
-	ordersR, orders, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	report, reportW, err := os.Pipe()
-	if err != nil {
-		ordersR.Close()
-		orders.Close()
+	var files pipes
+	ordersR, orders, err1 := files.open()
+	report, reportW, err2 := files.open()
+	if err := errors.Join(err1, err2); err != nil {
+		files.close()
 		return nil, err
 	}
 	cmd := exec.Command(w.thin.path)
@@ -199,14 +196,12 @@ func (w *rowGuards) start(streams *[3]*os.File) (*rowGuard, error) {
 	// Ctrl-C at a terminal is for drain, which lets what has begun come to its end.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.ExtraFiles = []*os.File{ordersR, reportW}
-	err = cmd.Start()
-	ordersR.Close()
-	reportW.Close()
-	if err != nil {
-		orders.Close()
-		report.Close()
+	if err := cmd.Start(); err != nil {
+		files.close()
 		return nil, fmt.Errorf("no guard process: %w", err)
 	}
+	ordersR.Close()
+	reportW.Close()
 	w.all.Go(func() { cmd.Wait() })
 	return &rowGuard{mark: "CRONCE_WORKER=" + cronce.NewRunID(), orders: orders, report: report, heard: json.NewDecoder(report)}, nil
 }
