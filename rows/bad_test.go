@@ -104,6 +104,19 @@ func TestSharedSideTable(t *testing.T) {
 	})
 }
 
+// TestReadOnlyFile defends that a file of SQLite which may not be written to ends a drain at once, and is not waited for.
+func TestReadOnlyFile(t *testing.T) {
+	t.Parallel()
+	db := sqlite(t)
+	db.fill(notices, 2)
+	path, _, _ := strings.Cut(db.url, "?")
+	var refused *rows.TableError
+	_, err := connect(t, "sqlite", path+"?mode=ro").open(notices, rows.Options{}).Drain(t.Context(), never(t))
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "readonly") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestDescription defends that mistakes of a description are all named at once, without a database.
 func TestDescription(t *testing.T) {
 	t.Parallel()

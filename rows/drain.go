@@ -207,7 +207,8 @@ func (w *drain) caught(c catch) bool {
 			w.halt(w.unavailable(c.err))
 			return false
 		}
-		if !w.engine.again(c.err) {
+		if text := c.err.Error(); !w.engine.again(c.err) && text != w.search.said {
+			w.search.said = text
 			w.options.Log.Warn("a claim failed, and is tried again", "job", w.options.Job, "error", c.err.Error())
 		}
 		return true

@@ -21,6 +21,7 @@ type search struct {
 	swept time.Duration // when those of dead workers were last looked for
 
 	tries int           // that got nothing although they should have
+	said  string        // why, as it was logged
 	since time.Duration // the first of them
 	wait  time.Duration // before the next
 }
@@ -40,7 +41,7 @@ func (s *search) again(patience time.Duration) bool {
 	return now()-s.since < patience
 }
 
-func (s *search) found() { s.tries = 0 }
+func (s *search) found() { s.tries, s.said = 0, "" }
 
 // seek claims rows. Where there are none it looks for those of dead workers, and for what others have locked.
 func (w *drain) seek() (c catch) {

@@ -212,7 +212,7 @@ func (e *sqlite) again(err error) bool {
 
 func (e *sqlite) refused(err error) bool {
 	switch e.code(err) {
-	case sqliteError, sqliteConstraint, sqliteMismatch:
+	case sqliteError, sqliteReadOnly, sqliteConstraint, sqliteMismatch:
 		return true
 	}
 	return false
