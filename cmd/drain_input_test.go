@@ -30,6 +30,7 @@ func TestDrain_BadInput(t *testing.T) {
 		{append([]string{"drain", "--table", "notifications", "--key", "id"}, does...), 64, "--state: the column that says what is pending is missing"},
 		{with("--attempts-column", "id", "--", "true"), 64, "--attempts-column: column id is already used for key"},
 		{with("--workers", "none", "--", "true"), 64, `invalid value "none" for flag --workers: a number from 1 on is expected`},
+		{with("--workers", "70000", "--", "true"), 64, "70000 workers are too many: 5000 is the most"},
 		{with("--rate", "50", "--", "true"), 64, "--rate: a rate as 50/s, 100/m or 2/h is expected"},
 		{with("--timeout", "5", "--", "true"), 64, "--timeout: a duration as 30s is expected"},
 		{with("--timeout", "1m", "--lease", "30s", "--", "true"), 64, "a lease of 30s is too short for a time-out of 1m0s"},
