@@ -165,7 +165,7 @@ func TestDrain_Background(t *testing.T) {
 	w.once(2)
 
 	w.run("UPDATE notifications SET status = 'pending'")
-	w.exits(76, "exit 0, and what it had left in the background had not ended", append([]string{"--timeout", "500ms", "--workers", "2"}, background("sleep 600")...)...)
+	w.exits(76, "exit 0, and what it had left in the background had not ended", append([]string{"--timeout", "3s", "--workers", "2"}, background("sleep 600")...)...)
 	w.has("unknown 2")
 	w.once(2)
 	if left := w.processes(); len(left) > 0 {
