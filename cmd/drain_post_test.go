@@ -116,6 +116,22 @@ func TestDrain_Lines(t *testing.T) {
 	})
 }
 
+// What else the process prints, of whatever length, is passed on; an answer that is none is doubt, as no answer is, with the reason.
+func TestDrain_LinesOdd(t *testing.T) {
+	t.Parallel()
+	w := newDrained(t, "sqlite", 3)
+	out := w.exits(76, "2 rows in doubt", "--lines", "--timeout", "3s", "--", "sh", "-c", `while read -r row; do case $row in
+		*'"id":1,'*) head -c 3000000 /dev/zero | tr '\0' x; echo; echo '{"key":"notifications/1","result":"sent"}' ;;
+		*'"id":2,'*) echo '{"key":"notifications/2","result":1}' ;;
+	esac; done; sleep 600`)
+	w.has("sent 1, unknown 2")
+	for _, says := range []string{strings.Repeat("x", 3000000) + "\n", `it answers "", which is none of sent`, "the process ended badly after its last row: ended, as it did not answer for notifications/3"} {
+		if !strings.Contains(out, says) {
+			t.Errorf("it does not say %.80q:\n%s", says, strings.ReplaceAll(out, "xxxxxxxx", ""))
+		}
+	}
+}
+
 // When the process ends, rows that it did not answer are in doubt, and another one does the rest; one that never answers
 // stops the drain.
 func TestDrain_LinesEnd(t *testing.T) {

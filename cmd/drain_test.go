@@ -228,6 +228,42 @@ func TestDrain_Check(t *testing.T) {
 	})
 }
 
+// A row that is larger than an environment may be comes by standard input; no other one suffers from it.
+func TestDrain_BigRow(t *testing.T) {
+	t.Parallel()
+	w := newDrained(t, "sqlite", 0)
+	const columns, size = 30, 90_000
+	var names, values []string
+	for i := range columns {
+		names, values = append(names, fmt.Sprintf("c%d", i)), append(values, fmt.Sprintf("hex(zeroblob(%d))", size/2))
+	}
+	w.run("CREATE TABLE big (id INTEGER PRIMARY KEY, status TEXT NOT NULL, " + strings.Join(names, ", ") + ");\n" +
+		"INSERT INTO big VALUES (1, 'pending', " + strings.Join(values, ", ") + ");\nINSERT INTO big (id, status, c0) VALUES (2, 'pending', 'small')")
+	flags := []string{"drain", "--table", "big", "--key", "id", "--state", "status"}
+	w.run(w.plain(0, append(flags, "--print-migration")...))
+	out := w.plain(0, append(flags, "--", "sh", "-c", `echo "row $CRONCE_ROW_ID: $(wc -c)"; env | grep -c CRONCE_ROW_C`)...)
+	for _, says := range []string{"row 1: 27", "\n11\n", "row 2: ", "2 sent in "} {
+		if !strings.Contains(out, says) {
+			t.Errorf("it does not say %q:\n%s", says, out)
+		}
+	}
+}
+
+// What JSON does not have, and names that cannot be asked for, are no reason to fail a row.
+func TestDrain_OddValues(t *testing.T) {
+	t.Parallel()
+	w := newDrained(t, "sqlite", 0)
+	w.run("CREATE TABLE odd (id INTEGER PRIMARY KEY, status TEXT NOT NULL, much REAL, latin TEXT, \"a.b\" TEXT);\nINSERT INTO odd VALUES (1, 'pending', 9e999, CAST(x'ff41' AS TEXT), 'x')")
+	flags := []string{"drain", "--table", "odd", "--key", "id", "--state", "status"}
+	w.run(w.plain(0, append(flags, "--print-migration")...))
+	if out := w.plain(78, append(flags, "--", "cat")...); !strings.Contains(out, `"a.b", has a name that cannot be asked for: say by --read`) {
+		t.Error(out)
+	}
+	if out := w.plain(0, append(flags, "--read", "much,latin", "--", "cat")...); !strings.Contains(out, `{"id":1,"much":"+Inf","latin":"/0E="}`) {
+		t.Error(out)
+	}
+}
+
 // A row's values come as JSON that a script can read, whatever their types.
 func TestDrain_Types(t *testing.T) {
 	engines(t, 0, func(t *testing.T, w *drained) {

@@ -139,6 +139,7 @@ func TestParse_Mistakes(t *testing.T) {
 		{"  a: {schedule: '@daily', http: {method: GET}}", "job \"a\": http: 'url:' is expected"},
 		{"  a: {schedule: '@daily', http: {url: example.com/x}}", "3:39: url: it must begin with https:// or http://"},
 		{"  a: {schedule: '@daily', http: {url: 'http://'}}", "3:40: url: it names no host"},
+		{"  a: {schedule: '@daily', http: {url: 'http://x:99999'}}", "3:40: url: its port is none from 1 to 65535"},
 		{"  a: {schedule: '@daily', http: {url: 'http://h/', method: post}}", "3:60: method: \"post\" is no method: POST is meant?"},
 		{"  a: {schedule: '@daily', http: {url: 'http://h/', success: [1xx]}}", "3:62: success: \"1xx\" is neither a status"},
 		{"  a: {schedule: '@daily', http: {url: 'http://h/', success: []}}", "success: no status would be one"},

@@ -82,10 +82,17 @@ func CheckURL(text string) error {
 		return errors.New("it must begin with https:// or http://")
 	case u.Hostname() == "":
 		return errors.New("it names no host")
+	case !portOK(u.Port()):
+		return errors.New("its port is none from 1 to 65535")
 	case u.Fragment != "":
 		return errors.New("it has a fragment (#…), which is never sent")
 	}
 	return nil
+}
+
+func portOK(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && n > 0
 }
 
 // own are the headers that only cronce, or the HTTP client, may set.

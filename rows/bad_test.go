@@ -37,6 +37,17 @@ func TestRefused(t *testing.T) {
 		"unique or NULL": {schema: "CREATE TABLE notices (id INTEGER UNIQUE, status VARCHAR(20) NOT NULL, recipient VARCHAR(80)" + facts, want: "several rows may have the same id"},
 		"a number": {schema: "CREATE TABLE notices (id INTEGER PRIMARY KEY, status SMALLINT NOT NULL, recipient VARCHAR(80)" + facts,
 			want: `cannot hold "pending": name another value for pending`},
+		"an unsigned state": {schema: "CREATE TABLE notices (id INTEGER PRIMARY KEY, status TINYINT UNSIGNED NOT NULL, recipient VARCHAR(80)" + facts,
+			only: "mysql", change: func(t *rows.Table) {
+				t.States = rows.States{Pending: "0", Sending: "255", Sent: "2", Failed: "-3", Dead: "4", Unknown: "5"}
+			}, want: `cannot hold "-3"`},
+		"no key in a row": {schema: "CREATE TABLE notices (id VARCHAR(36) PRIMARY KEY, status VARCHAR(20) NOT NULL, recipient VARCHAR(80)" + facts + ";\nINSERT INTO notices (id, status) VALUES (NULL, 'pending')",
+			only: "sqlite", want: "there are rows without a key (id is NULL)"},
+		"a part of the key is NULL": {schema: "CREATE TABLE notices (id INTEGER PRIMARY KEY, status VARCHAR(20) NOT NULL, recipient VARCHAR(80)" + facts + ";\nINSERT INTO notices (id, status) VALUES (1, 'pending')",
+			change: func(t *rows.Table) { t.Key = []string{"id", "recipient"} }, want: "there are rows without a key (recipient is NULL)"},
+		"heirs": {schema: "CREATE TABLE notices (id INTEGER PRIMARY KEY, status VARCHAR(20) NOT NULL, recipient VARCHAR(80)" + facts + ";\nCREATE TABLE late () INHERITS (notices)",
+			only: "pgx", want: "other tables inherit from it"},
+		"bits": {schema: "CREATE TABLE notices (id BIT(64) PRIMARY KEY, status VARCHAR(20) NOT NULL, recipient VARCHAR(80)" + facts, only: "mysql", want: "the key's column id is of type bit(64)"},
 		"too short": {schema: "CREATE TABLE notices (id INTEGER PRIMARY KEY, status VARCHAR(4) NOT NULL, recipient VARCHAR(80)" + facts,
 			only: "mysql pgx", want: `cannot hold "pending"`},
 		"an enum": {schema: "CREATE TABLE notices (id INTEGER PRIMARY KEY, status ENUM('pending', 'sending', 'sent') NOT NULL, recipient VARCHAR(80)" + facts,
@@ -73,6 +84,36 @@ func TestRefused(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestSharedSideTable defends that what has been sent of one table is not taken for rows of another one.
+func TestSharedSideTable(t *testing.T) {
+	t.Parallel()
+	engines(t, func(t *testing.T, db *database) {
+		table := notices
+		table.Side = "claims"
+		db.fill(table, 2)
+		db.open(table, rows.Options{})
+		db.run("CREATE TABLE letters (id INTEGER PRIMARY KEY, status VARCHAR(20) NOT NULL, recipient VARCHAR(80))")
+		table.Name = "letters"
+		var refused *rows.TableError
+		if _, err := rows.Open(t.Context(), db.DB, table, rows.Options{}); !errors.As(err, &refused) || !strings.Contains(err.Error(), "the side table claims is that of notices") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestReadOnlyFile defends that a file of SQLite which may not be written to ends a drain at once, and is not waited for.
+func TestReadOnlyFile(t *testing.T) {
+	t.Parallel()
+	db := sqlite(t)
+	db.fill(notices, 2)
+	path, _, _ := strings.Cut(db.url, "?")
+	var refused *rows.TableError
+	_, err := connect(t, "sqlite", path+"?mode=ro").open(notices, rows.Options{}).Drain(t.Context(), never(t))
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "readonly") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -317,6 +317,27 @@ func TestOrder(t *testing.T) {
 	})
 }
 
+// TestHeavyRows defends that a drain does not hold a whole batch of large rows in memory.
+func TestHeavyRows(t *testing.T) {
+	t.Parallel()
+	const n = 160
+	db := sqlite(t)
+	db.run("CREATE TABLE notices (id INTEGER PRIMARY KEY, status VARCHAR(20) NOT NULL, recipient BLOB)")
+	db.migrate(notices)
+	db.run(fmt.Sprintf("INSERT INTO notices (status, recipient) WITH RECURSIVE i (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < %d) SELECT 'pending', zeroblob(500000) FROM i", n))
+	var most int64
+	result, err := db.open(notices, rows.Options{Batch: n}).Drain(t.Context(), func(context.Context, rows.Row) error {
+		most = max(most, db.number("SELECT COUNT(*) FROM notices WHERE status = 'sending'"))
+		return nil
+	})
+	if err != nil || result.Sent != n {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if most > 80 { // half a claim that waits, and another one
+		t.Errorf("%d rows of 500 kB were claimed at once", most)
+	}
+}
+
 // TestKeys defends that any key will do.
 func TestKeys(t *testing.T) {
 	t.Parallel()

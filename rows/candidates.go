@@ -1,6 +1,9 @@
 package rows
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // candidates appends the SELECT of a claim, without its lock: rows that are due, smallest in order first, from
 // a value of the order column on where there is one. It is what an index on (state, order) is for, and what Preflight
@@ -28,6 +31,9 @@ func (d *Drainer) candidates(s *statement, limit int, from any) *statement {
 		s.add("t.").name(t.Order).add(" >= ").arg(from).add(" AND ")
 	}
 	d.due(s, facts+".")
+	for _, k := range d.loose() {
+		s.add(" AND t.").name(k).add(" IS NOT NULL")
+	}
 	if t.Where != "" {
 		s.add(" AND (", t.Where, ")")
 	}
@@ -55,24 +61,45 @@ func (d *Drainer) due(s *statement, facts string) *statement {
 // selects appends what a claim reads of a row: key, order, read, attempts, crashes. See claimed.
 func (d *Drainer) selects(s *statement, table, facts string) *statement {
 	n := 0
-	column := func(of, name string) {
-		s.comma(n)
-		if of != "" {
-			s.add(of, ".")
-		}
-		s.name(name).add(" AS ", selectedName(n))
+	add := func(sql string) {
+		s.comma(n).add(sql, " AS ", selectedName(n))
 		n++
 	}
+	column := func(of, name string) string {
+		if of != "" {
+			return of + "." + d.engine.quote(name)
+		}
+		return d.engine.quote(name)
+	}
 	for _, k := range d.table.Key {
-		column(table, k)
+		add(d.engine.stored(column(table, k)))
 	}
-	column(table, d.table.Order)
+	add(d.engine.stored(column(table, d.table.Order)))
 	for _, c := range d.table.Read {
-		column(table, c)
+		add(column(table, c))
 	}
-	column(facts, d.table.Columns.Attempts)
-	column(facts, d.table.Columns.Crashes)
+	add(column(facts, d.table.Columns.Attempts))
+	add(column(facts, d.table.Columns.Crashes))
 	return s
+}
+
+// keys is a list of the key's columns, for scanKey.
+func (d *Drainer) keys() string {
+	all := make([]string, len(d.table.Key))
+	for i, k := range d.table.Key {
+		all[i] = d.engine.stored(d.engine.quote(k))
+	}
+	return strings.Join(all, ", ")
+}
+
+// loose are columns of the key that may be NULL. A row where one is cannot be asked for by its key.
+func (d *Drainer) loose() (all []string) {
+	for _, k := range d.table.Key {
+		if c, ok := d.looks.column(k); ok && c.nullable {
+			all = append(all, k)
+		}
+	}
+	return all
 }
 
 func selectedName(n int) string { return "c" + strconv.Itoa(n) }
@@ -91,7 +118,7 @@ func (d *Drainer) claimed(scan func(...any) error) (*item, error) {
 	}
 	for i, name := range d.names() {
 		c, _ := d.looks.column(name)
-		values[i] = plain(c, values[i])
+		values[i] = d.plain(c, values[i])
 	}
 	it := &item{row: Row{Key: values[:key:key], Values: values[key+1:]}, order: values[key]}
 	if attempts != nil {
@@ -109,18 +136,20 @@ func (d *Drainer) names() []string {
 }
 
 // plain makes one value of what drivers give as bytes or as what it is, by the mood of the protocol.
-func plain(c column, value any) any {
+func (d *Drainer) plain(c column, value any) any {
 	b, ok := value.([]byte)
-	switch {
-	case !ok:
+	if !ok {
 		return value
-	case c.kind == integers:
+	}
+	_, typed := d.engine.(*sqlite) // each value has a type of its own
+	switch {
+	case c.kind == integers && !typed:
 		if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
 			return n
 		}
 		return string(b)
-	case c.kind == others:
-		return append([]byte(nil), b...)
+	case c.kind == others || c.kind == bits || typed:
+		return append([]byte{}, b...) // not nil, which is NULL
 	default:
 		return string(b)
 	}

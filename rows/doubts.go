@@ -23,7 +23,7 @@ func (d *Drainer) Doubts(ctx context.Context, limit int) (all []Doubt, err error
 	l := &lane{d: d}
 	defer l.drop()
 	t := d.table.Columns
-	s := d.statement().add("SELECT ", quoted(d.engine, d.table.Key), ", CASE")
+	s := d.statement().add("SELECT ", d.keys(), ", CASE")
 	for i := range words.list() {
 		s.add(" WHEN ").is(d.stateColumn(), d.kept(state(i))).add(" THEN ", string(rune('0'+i)))
 	}

@@ -18,9 +18,20 @@ func (d *Drainer) Drain(ctx context.Context, handle Handler) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
+	w := d.begin(ctx, handle)
+	defer w.cancel(nil)
+	w.loop(ctx)
+	w.count()
+	for _, l := range []*lane{w.claims, w.turns, w.keeps} {
+		l.drop()
+	}
+	return w.result, w.stop
+}
+
+// begin makes what a Drain has.
+func (d *Drainer) begin(ctx context.Context, handle Handler) *drain {
 	handlers, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	w := &drain{
+	return &drain{
 		Drainer: d, handle: handle, handlers: handlers, cancel: cancel,
 		base:    context.WithoutCancel(ctx),
 		claims:  &lane{d: d},
@@ -34,12 +45,6 @@ func (d *Drainer) Drain(ctx context.Context, handle Handler) (Result, error) {
 		search:  newSearch(d),
 		pace:    newPacer(d.options.Rate),
 	}
-	w.loop(ctx)
-	w.count()
-	for _, l := range []*lane{w.claims, w.turns, w.keeps} {
-		l.drop()
-	}
-	return w.result, w.stop
 }
 
 // drain is one Drain. All of it belongs to the goroutine of loop; others do one thing each, and report it
@@ -95,7 +100,7 @@ func (w *drain) loop(ctx context.Context) {
 			w.claiming = true
 			go func() { w.claimed <- w.seek() }()
 		}
-		unpaced := w.pace.wait(now())
+		unpaced := w.pace.wait()
 		if !w.turning && !gathering && w.turnable(unpaced == 0) {
 			w.turn()
 		}
@@ -202,7 +207,8 @@ func (w *drain) caught(c catch) bool {
 			w.halt(w.unavailable(c.err))
 			return false
 		}
-		if !w.engine.again(c.err) {
+		if text := c.err.Error(); !w.engine.again(c.err) && text != w.search.said {
+			w.search.said = text
 			w.options.Log.Warn("a claim failed, and is tried again", "job", w.options.Job, "error", c.err.Error())
 		}
 		return true

@@ -48,11 +48,16 @@ func (d *Drainer) try(ctx context.Context) error {
 		}
 		return err
 	}
+	for _, k := range d.loose() {
+		if err := d.tryKey(ctx, l, k); err != nil {
+			return err
+		}
+	}
 	c, _ := d.looks.column(d.table.State)
 	if d.table.State == "" || !c.nullable {
 		return nil
 	}
-	s := d.statement().add("SELECT ", quoted(d.engine, d.table.Key), " FROM ").name(d.table.Name).add(" WHERE ").name(d.table.State).add(" IS NULL")
+	s := d.statement().add("SELECT ", d.keys(), " FROM ").name(d.table.Name).add(" WHERE ").name(d.table.State).add(" IS NULL")
 	if d.table.Where != "" {
 		s.add(" AND (", d.table.Where, ")")
 	}
@@ -65,6 +70,29 @@ func (d *Drainer) try(ctx context.Context) error {
 	})
 	if err == nil && stateless != nil {
 		return d.refuse("give each row a state, and make the column NOT NULL", "row %s has no %s (NULL): it would never be claimed", keyText(stateless, ","), d.table.State)
+	}
+	return err
+}
+
+// tryKey refuses a pending row that has no key.
+func (d *Drainer) tryKey(ctx context.Context, l *lane, column string) error {
+	s := d.statement().add("SELECT 1 FROM ").name(d.table.Name).add(" WHERE ").name(column).add(" IS NULL")
+	if d.table.State != "" {
+		value, _ := d.own(pending)
+		s.add(" AND ").is(d.table.State, value)
+	}
+	if d.table.Where != "" {
+		s.add(" AND (", d.table.Where, ")")
+	}
+	found := false
+	err := l.single(ctx, func() error {
+		return l.query(ctx, s.add(" LIMIT 1"), func(func(...any) error) error {
+			found = true
+			return nil
+		})
+	})
+	if err == nil && found {
+		return d.refuse("give each row its own", "there are rows without a key (%s is NULL): they would never be claimed", column)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ type engine interface {
 
 	name() string                          // for people, with the version
 	quote(name string) string              // a name, or SCHEMA.TABLE
+	stored(column string) string           // SQL: a column's value as it is kept, and as it can be asked for again
 	placeholder(n int) string              // of the nth argument, from 1
 	now(c column) string                   // SQL: the database's time, as such a column keeps it
 	after(c column, seconds string) string // SQL: now and so many seconds, given as SQL
@@ -22,6 +23,9 @@ type engine interface {
 
 	// declare is the declaration of a new column for such facts.
 	declare(k kind) string
+	// remark is how a new table gets a remark: behind the bracket that opens its columns, behind the one that closes
+	// them, and by a statement of its own.
+	remark(table, text string) (opened, closed, after string)
 	// index is the statement that makes an index.
 	index(name, table string, columns ...string) string
 

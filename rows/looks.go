@@ -12,8 +12,10 @@ import (
 type looks struct {
 	columns []column
 	what    string     // what it is if it is no plain table, as "a view"
+	remark  string     // what whoever made it has said of it
+	heirs   bool       // other tables inherit from it, whose keys are their own
 	storage string     // the storage engine, on MariaDB and MySQL
-	unique  [][]string // the columns of each unique index that has no NULLs
+	unique  [][]string // the columns of each unique index that has no NULLs, and of the primary key
 	indexes [][]string // the columns of every index, unique ones too
 }
 
@@ -25,6 +27,7 @@ type column struct {
 	nullable bool
 	values   []string // of an enumeration
 	length   int      // characters of a text, 0: no limit; bits of an integer
+	unsigned bool     // an integer
 	narrow   bool     // a text that cannot have all of Unicode
 	collate  string   // what a declaration says besides to have the same texts equal
 }
@@ -41,6 +44,7 @@ const (
 	enums         // one of some values
 	uuids         //
 	booleans      //
+	bits          // read as bytes, and compared as numbers
 )
 
 // there reports whether the table is.
@@ -88,6 +92,8 @@ func (d *Drainer) check() error {
 		return d.refuse("name an existing one", "%s has no such table", d.engine.name())
 	case d.looks.what != "":
 		return d.refuse("name the table that is behind it", "it is %s", d.looks.what)
+	case d.looks.heirs:
+		return d.refuse("make partitions of them, or one table", "other tables inherit from it (INHERITS), and their rows may have the same %s", strings.Join(t.Key, ", "))
 	}
 	for _, name := range slices.Concat(t.Key, t.Read, []string{t.Order, t.State}) {
 		if _, ok := d.looks.column(name); !ok && name != "" {
@@ -96,6 +102,11 @@ func (d *Drainer) check() error {
 	}
 	if !d.looks.identifies(t.Key) {
 		return d.refuse("name the primary key, or make a unique index on it, of columns that are NOT NULL", "several rows may have the same %s", strings.Join(t.Key, ", "))
+	}
+	for _, k := range t.Key {
+		if c, _ := d.looks.column(k); c.kind == bits {
+			return d.refuse("name another unique column", "the key's column %s is of type %s, which cannot be asked for by its value", c.name, c.declared)
+		}
 	}
 	if t.State != "" {
 		if err := d.checkState(); err != nil {
@@ -106,6 +117,9 @@ func (d *Drainer) check() error {
 	if t.Side != "" {
 		if facts = d.side; !facts.there() {
 			return d.refuse("run the printed migration (cronce drain --print-migration)", "there is no side table %s", t.Side)
+		}
+		if whose, ok := strings.CutPrefix(d.side.remark, remark); ok && !sameTable(whose, t.Name) {
+			return d.refuse("name another one (--print-migration makes it); if the table has another name now, change the remark on its side table", "the side table %s is that of %s, and what has been sent of that one would be taken for rows of this one", t.Side, whose)
 		}
 		for _, k := range t.Key {
 			ours, _ := d.side.column(k)
@@ -147,7 +161,7 @@ func (d *Drainer) checkState() error {
 			fits = slices.Contains(c.values, *v)
 		case integers:
 			n, err := strconv.ParseInt(*v, 10, 64)
-			fits = err == nil && strconv.FormatInt(n, 10) == *v && (c.length == 0 || c.length >= 64 || n >= -1<<(c.length-1) && n < 1<<(c.length-1))
+			fits = err == nil && strconv.FormatInt(n, 10) == *v && c.holds(n)
 		case texts:
 			fits = c.length == 0 || utf8.RuneCountInString(*v) <= c.length
 		case booleans:
@@ -162,6 +176,19 @@ func (d *Drainer) checkState() error {
 	return nil
 }
 
+// holds reports whether an integer column has a number.
+func (c column) holds(n int64) bool {
+	switch {
+	case c.unsigned && n < 0:
+		return false
+	case c.length == 0 || c.length >= 64:
+		return true
+	case c.unsigned:
+		return n < 1<<c.length
+	}
+	return n >= -1<<(c.length-1) && n < 1<<(c.length-1)
+}
+
 // checkFact wants a column of a type that holds the fact.
 func (d *Drainer) checkFact(setting string, c column) error {
 	fits := map[string][]kind{
@@ -174,6 +201,9 @@ func (d *Drainer) checkFact(setting string, c column) error {
 		"fence":           {integers},
 		"last-error":      {texts},
 	}[setting]
+	if _, ok := d.engine.(*sqlite); ok && slices.Contains(fits, times) {
+		fits = append(fits, texts) // a STRICT table has no other type for them
+	}
 	counter := setting == "attempts" || setting == "crashes"
 	switch {
 	case !slices.Contains(fits, c.kind),

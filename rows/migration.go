@@ -41,13 +41,25 @@ func (d *Drainer) migration() string {
 			lines = append(lines, e.quote(*name)+" "+e.declare(factKinds[i]))
 		}
 		lines = append(lines, "PRIMARY KEY ("+quoted(e, t.Key)+")")
-		fmt.Fprintf(&b, "CREATE TABLE %s (\n\t%s\n);\n", e.quote(t.Side), strings.Join(lines, ",\n\t"))
+		opened, closed, after := e.remark(t.Side, remark+t.Name)
+		fmt.Fprintf(&b, "CREATE TABLE %s (%s\n\t%s\n)%s;\n%s", e.quote(t.Side), opened, strings.Join(lines, ",\n\t"), closed, after)
 		b.WriteString(e.index("cronce_state_"+base(t.Side), t.Side, slices.Concat([]string{sideState}, t.Key)...) + "\n")
 	}
 	if d.options.Fence > 0 && !d.fences.there() {
 		fmt.Fprintf(&b, "CREATE TABLE %s (\n\tjob VARCHAR(200) NOT NULL PRIMARY KEY,\n\tfence BIGINT NOT NULL\n);\n", e.quote(fencesTable))
 	}
 	return b.String()
+}
+
+// remark on a side table, in front of the table whose claims it has.
+const remark = "cronce: claims of "
+
+// sameTable reports whether two names, with a schema or without, may be one table's.
+func sameTable(a, b string) bool {
+	if strings.Contains(a, ".") != strings.Contains(b, ".") {
+		a, b = base(a), base(b)
+	}
+	return strings.EqualFold(a, b)
 }
 
 // base is a table's name without its schema.

@@ -24,6 +24,8 @@ func (e *mysql) quote(name string) string {
 	return "`" + strings.ReplaceAll(name, ".", "`.`") + "`"
 }
 
+func (e *mysql) stored(column string) string { return column }
+
 func (e *mysql) placeholder(int) string { return "?" }
 
 // now is UTC: connections are set so.
@@ -40,13 +42,13 @@ func (e *mysql) look(ctx context.Context, db *sql.DB, table string) (l looks, er
 	}
 	const where = " WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?"
 	var what string
-	err = db.QueryRowContext(ctx, "SELECT TABLE_TYPE, COALESCE(ENGINE, '') FROM information_schema.TABLES"+where, schema, name).Scan(&what, &l.storage)
+	err = db.QueryRowContext(ctx, "SELECT TABLE_TYPE, COALESCE(ENGINE, ''), TABLE_COMMENT FROM information_schema.TABLES"+where, schema, name).Scan(&what, &l.storage, &l.remark)
 	if err == sql.ErrNoRows {
 		return looks{}, nil
 	} else if err != nil {
 		return l, err
 	}
-	if what != "BASE TABLE" {
+	if what != "BASE TABLE" && what != "SYSTEM VERSIONED" {
 		l.what = "a " + strings.ToLower(what)
 	}
 	err = each(ctx, db, func(scan func(...any) error) error {
@@ -61,6 +63,7 @@ func (e *mysql) look(ctx context.Context, db *sql.DB, table string) (l looks, er
 			c.kind = texts
 		case "tinyint", "smallint", "mediumint", "int", "bigint":
 			c.kind = integers
+			c.unsigned = strings.Contains(c.declared, "unsigned")
 			c.length = map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}[kind]
 		case "timestamp":
 			c.kind = instants
@@ -68,6 +71,8 @@ func (e *mysql) look(ctx context.Context, db *sql.DB, table string) (l looks, er
 			c.kind = times
 		case "uuid":
 			c.kind = uuids
+		case "bit":
+			c.kind = bits
 		case "enum":
 			c.kind = enums
 			c.values = enumValues(c.declared)
@@ -135,6 +140,10 @@ func (e *mysql) declare(k kind) string {
 	}
 }
 
+func (e *mysql) remark(_, text string) (opened, closed, after string) {
+	return "", " COMMENT = " + literal(text), ""
+}
+
 func (e *mysql) index(name, table string, columns ...string) string {
 	return fmt.Sprintf("CREATE INDEX %s ON %s (%s);", e.quote(name), e.quote(table), quoted(e, columns))
 }
@@ -189,8 +198,8 @@ func (e *mysql) again(err error) bool { n := e.number(err); return n == 1213 || 
 
 func (e *mysql) refused(err error) bool {
 	switch e.number(err) {
-	case 0, 1021, 1026, 1030, 1037, 1040, 1041, 1047, 1053, 1114, 1152, 1158, 1159, 1160, 1161, 1180, 1203, 1205, 1213, 1226, 1290, 1317, 1792, 1836, 1927, 3024:
-		return false // the disk is full, the server is busy, going or read-only: it may pass
+	case 0, 1020, 1021, 1026, 1030, 1037, 1040, 1041, 1047, 1053, 1114, 1152, 1158, 1159, 1160, 1161, 1180, 1203, 1205, 1213, 1226, 1290, 1317, 1412, 1615, 1792, 1836, 1927, 1969, 3024:
+		return false // the disk is full, the server is busy, going or read-only, a statement took too long, the table is being altered: it may pass
 	}
 	return true
 }

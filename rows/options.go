@@ -57,6 +57,9 @@ func (o Options) check() error {
 	if c := o.complete(Table{}); c.Lease < c.leastLease() {
 		all = append(all, fmt.Errorf("a lease of %s is too short for a time-out of %s: %s is the least", c.Lease, c.Timeout, c.leastLease()))
 	}
+	if o.Workers > maxBatch {
+		all = append(all, fmt.Errorf("%d workers are too many: %d is the most", o.Workers, maxBatch))
+	}
 	if o.Batch > maxBatch {
 		all = append(all, fmt.Errorf("a batch of %d rows is too large: %d is the most", o.Batch, maxBatch))
 	}

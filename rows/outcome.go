@@ -29,6 +29,9 @@ type RetryError struct {
 }
 
 func (e *RetryError) Error() string {
+	if e.After <= 0 {
+		return e.Err.Error()
+	}
 	return fmt.Sprintf("%v (to be tried again after %s)", e.Err, e.After)
 }
 

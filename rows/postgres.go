@@ -20,6 +20,8 @@ func (e *postgres) quote(name string) string {
 	return `"` + strings.ReplaceAll(name, ".", `"."`) + `"`
 }
 
+func (e *postgres) stored(column string) string { return column }
+
 func (e *postgres) placeholder(n int) string { return "$" + strconv.Itoa(n) }
 
 func (e *postgres) now(c column) string {
@@ -36,7 +38,8 @@ func (e *postgres) after(c column, seconds string) string {
 func (e *postgres) look(ctx context.Context, db *sql.DB, table string) (l looks, err error) {
 	var id sql.NullInt64
 	var what sql.NullString
-	err = db.QueryRowContext(ctx, "SELECT c.oid::bigint, c.relkind::text FROM pg_class c WHERE c.oid = to_regclass($1)", e.quote(table)).Scan(&id, &what)
+	err = db.QueryRowContext(ctx, "SELECT c.oid::bigint, c.relkind::text, c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = c.oid), COALESCE(obj_description(c.oid, 'pg_class'), '') FROM pg_class c WHERE c.oid = to_regclass($1)",
+		e.quote(table)).Scan(&id, &what, &l.heirs, &l.remark)
 	if err == sql.ErrNoRows {
 		return looks{}, nil
 	} else if err != nil {
@@ -52,7 +55,7 @@ func (e *postgres) look(ctx context.Context, db *sql.DB, table string) (l looks,
 		switch {
 		case class == "e":
 			c.kind, c.values = enums, strings.Split(values, "\x1f")
-		case base == "text" || base == "varchar" || base == "bpchar":
+		case base == "text" || base == "varchar" || base == "bpchar" || base == "citext":
 			c.kind = texts
 		case base == "int2" || base == "int4" || base == "int8":
 			c.kind = integers
@@ -67,12 +70,13 @@ func (e *postgres) look(ctx context.Context, db *sql.DB, table string) (l looks,
 		}
 		l.columns = append(l.columns, c)
 		return nil
-	}, `SELECT a.attname, format_type(a.atttypid, a.atttypmod), t.typname, t.typtype::text, NOT a.attnotnull,
-	CASE WHEN t.typname IN ('varchar', 'bpchar') AND a.atttypmod > 4 THEN a.atttypmod - 4
-		WHEN t.typname IN ('int2', 'int4', 'int8') THEN a.attlen * 8 ELSE 0 END,
+	}, `SELECT a.attname, format_type(a.atttypid, a.atttypmod), t.typname, t.typtype::text, NOT a.attnotnull AND NOT declared.typnotnull,
+	CASE WHEN t.typname IN ('varchar', 'bpchar') AND m.length > 4 THEN m.length - 4
+		WHEN t.typname IN ('int2', 'int4', 'int8') THEN t.typlen * 8 ELSE 0 END,
 	COALESCE((SELECT string_agg(enumlabel, chr(31) ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = t.oid), ''),
 	current_setting('server_encoding') <> 'UTF8'
-FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+FROM pg_attribute a JOIN pg_type declared ON declared.oid = a.atttypid JOIN pg_type t ON t.oid = CASE declared.typtype WHEN 'd' THEN declared.typbasetype ELSE declared.oid END,
+	LATERAL (SELECT CASE declared.typtype WHEN 'd' THEN declared.typtypmod ELSE a.atttypmod END AS length) m
 WHERE a.attrelid = $1::bigint AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`, id.Int64)
 	if err != nil {
 		return l, err
@@ -107,6 +111,10 @@ func (e *postgres) declare(k kind) string {
 	default:
 		return "bigint"
 	}
+}
+
+func (e *postgres) remark(table, text string) (opened, closed, after string) {
+	return "", "", fmt.Sprintf("COMMENT ON TABLE %s IS %s;\n", e.quote(table), literal(text))
 }
 
 func (e *postgres) index(name, table string, columns ...string) string {
@@ -154,7 +162,7 @@ func (e *postgres) again(err error) bool {
 
 func (e *postgres) refused(err error) bool {
 	state := sqlState(err)
-	if len(state) != 5 {
+	if len(state) != 5 || state == "0A000" && strings.Contains(err.Error(), "cached plan") { // somebody has altered the table
 		return false
 	}
 	switch state[:2] {

@@ -132,3 +132,13 @@ func TestPreflight_Postgres(t *testing.T) {
 		}
 	}
 }
+
+// TestPreflight_Rights defends that a user who may read the table and not change it is told so before the first run: MariaDB lets
+// it lock rows.
+func TestPreflight_Rights(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartMariaDB(t)
+	connect(t, "mysql", server.URL()).fill(notices, 12)
+	server.SQL("REVOKE ALL ON cronce.* FROM cronce; GRANT SELECT ON cronce.* TO cronce")
+	found(t, connect(t, "mysql", server.URL()).preflight(notices), rows.Refused, "table", "rows of notices cannot be marked: Error 1142")
+}

@@ -23,7 +23,7 @@ func (d *Drainer) reclaim(ctx context.Context, l *lane) (all reclaimed, err erro
 		crashes int
 	}
 	var fresh, begun []row
-	s := d.statement().add("SELECT ", quoted(d.engine, d.table.Key), ", COALESCE(").name(d.table.Columns.Crashes).add(", 0), CASE WHEN ")
+	s := d.statement().add("SELECT ", d.keys(), ", COALESCE(").name(d.table.Columns.Crashes).add(", 0), CASE WHEN ")
 	s.name(d.table.Columns.StartedAt).add(" IS NULL THEN 0 ELSE 1 END FROM ").name(d.facts()).add(" WHERE ")
 	err = l.single(ctx, func() error {
 		fresh, begun = nil, nil

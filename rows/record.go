@@ -109,7 +109,7 @@ func (d *Drainer) guarded(ctx context.Context, l *lane, s *statement, items []*i
 	if err != nil || n == int64(len(items)) {
 		return items, err
 	}
-	s = d.statement().add("SELECT ", quoted(d.engine, d.table.Key), " FROM ").name(d.facts()).add(" WHERE ").keyed("", keysOf(items))
+	s = d.statement().add("SELECT ", d.keys(), " FROM ").name(d.facts()).add(" WHERE ").keyed("", keysOf(items))
 	s.add(" AND ").is(d.table.Columns.Token, token)
 	if to >= 0 {
 		s.add(" AND ").is(d.stateColumn(), d.kept(to))
@@ -143,7 +143,7 @@ func (d *Drainer) scanKey(scan func(...any) error, more ...any) ([]any, error) {
 	}
 	for i, name := range d.table.Key {
 		c, _ := d.looks.column(name)
-		key[i] = plain(c, key[i])
+		key[i] = d.plain(c, key[i])
 	}
 	return key, nil
 }

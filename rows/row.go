@@ -30,8 +30,8 @@ type Row struct {
 // String is the row's key as people write it.
 func (r Row) String() string { return keyText(r.Key, ",") }
 
-// identity tells keys apart, whatever is in them.
-func identity(key []any) string { return keyText(key, "\x00") }
+// identity tells keys apart, whatever is in them: 5 and '5' are two.
+func identity(key []any) string { return fmt.Sprintf("%#v", key) }
 
 func keyText(key []any, between string) string {
 	parts := make([]string, len(key))

@@ -21,6 +21,7 @@ type search struct {
 	swept time.Duration // when those of dead workers were last looked for
 
 	tries int           // that got nothing although they should have
+	said  string        // why, as it was logged
 	since time.Duration // the first of them
 	wait  time.Duration // before the next
 }
@@ -40,7 +41,7 @@ func (s *search) again(patience time.Duration) bool {
 	return now()-s.since < patience
 }
 
-func (s *search) found() { s.tries = 0 }
+func (s *search) found() { s.tries, s.said = 0, "" }
 
 // seek claims rows. Where there are none it looks for those of dead workers, and for what others have locked.
 func (w *drain) seek() (c catch) {
@@ -58,6 +59,9 @@ func (w *drain) seek() (c catch) {
 			s.size = max(s.size/2, min(w.options.Workers, s.batch))
 		case used < time.Second:
 			s.size = min(2*s.size, s.batch)
+		}
+		if most := len(c.items) * maxWeight / max(weight(c.items), 1); s.size > most {
+			s.size = max(most, min(w.options.Workers, s.batch))
 		}
 		s.last, s.low = now(), c.items[len(c.items)-1].order
 	}()
@@ -98,6 +102,24 @@ func (w *drain) seek() (c catch) {
 		c.waiting, c.err = w.look()
 	}
 	return c
+}
+
+// maxWeight is how many bytes of values a claim should have: rows wait in memory.
+const maxWeight = 16 << 20
+
+// weight is about how many bytes the values of rows take.
+func weight(items []*item) (n int) {
+	for _, it := range items {
+		for _, v := range it.row.Values {
+			switch v := v.(type) {
+			case []byte:
+				n += len(v)
+			case string:
+				n += len(v)
+			}
+		}
+	}
+	return n
 }
 
 // look reports whether rows are due, whoever may have them locked.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -16,6 +17,9 @@ func (e *sqlite) name() string { return "SQLite " + e.version }
 func (e *sqlite) quote(name string) string {
 	return `"` + strings.ReplaceAll(name, ".", `"."`) + `"`
 }
+
+// stored is an expression: drivers make times of what a column that is declared as a date has.
+func (e *sqlite) stored(column string) string { return "+" + column }
 
 func (e *sqlite) placeholder(int) string { return "?" }
 
@@ -31,12 +35,15 @@ func (e *sqlite) look(ctx context.Context, db *sql.DB, table string) (l looks, e
 	if !found {
 		schema, name = "main", table
 	}
-	var what string
-	err = db.QueryRowContext(ctx, "SELECT type FROM "+e.quote(schema)+".sqlite_master WHERE type IN ('table', 'view') AND lower(name) = lower(?)", name).Scan(&what)
+	var what, made string
+	err = db.QueryRowContext(ctx, "SELECT type, COALESCE(sql, '') FROM "+e.quote(schema)+".sqlite_master WHERE type IN ('table', 'view') AND lower(name) = lower(?)", name).Scan(&what, &made)
 	if err == sql.ErrNoRows {
 		return looks{}, nil
 	} else if err != nil {
 		return l, err
+	}
+	if m := sqliteRemark.FindStringSubmatch(made); m != nil {
+		l.remark = m[1]
 	}
 	if what != "table" {
 		l.what = "a " + what
@@ -56,7 +63,7 @@ func (e *sqlite) look(ctx context.Context, db *sql.DB, table string) (l looks, e
 		}
 		l.columns = append(l.columns, c)
 		return nil
-	}, `SELECT name, type, "notnull", pk FROM pragma_table_info(?, ?) ORDER BY cid`, name, schema)
+	}, `SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?, ?) WHERE hidden <> 1 ORDER BY cid`, name, schema)
 	if err != nil {
 		return l, err
 	}
@@ -68,18 +75,18 @@ func (e *sqlite) look(ctx context.Context, db *sql.DB, table string) (l looks, e
 		}
 	}
 	type index struct {
-		name   string
-		unique bool
+		name            string
+		unique, primary bool
 	}
 	var all []index
 	err = each(ctx, db, func(scan func(...any) error) error {
 		var i index
-		if err := scan(&i.name, &i.unique); err != nil {
+		if err := scan(&i.name, &i.unique, &i.primary); err != nil {
 			return err
 		}
 		all = append(all, i)
 		return nil
-	}, `SELECT name, "unique" FROM pragma_index_list(?, ?) WHERE NOT partial`, name, schema)
+	}, `SELECT name, "unique", origin = 'pk' FROM pragma_index_list(?, ?) WHERE NOT partial`, name, schema)
 	if err != nil {
 		return l, err
 	}
@@ -92,7 +99,7 @@ func (e *sqlite) look(ctx context.Context, db *sql.DB, table string) (l looks, e
 			}
 			columns = append(columns, name.String)
 			c, ok := l.column(name.String)
-			i.unique = i.unique && ok && !c.nullable
+			i.unique = i.unique && ok && (!c.nullable || i.primary) // which may have NULLs here; see loose
 			return nil
 		}, "SELECT name FROM pragma_index_info(?, ?) ORDER BY seqno", i.name, schema)
 		if err != nil {
@@ -127,11 +134,18 @@ func (e *sqlite) declare(k kind) string {
 	case texts, uuids:
 		return "TEXT"
 	case instants:
-		return "DATETIME"
+		return "TEXT" // all that a STRICT table has for it
 	default:
 		return "INTEGER"
 	}
 }
+
+// remark is a comment in what the database keeps of CREATE TABLE.
+func (e *sqlite) remark(_, text string) (opened, closed, after string) {
+	return " /* " + strings.ReplaceAll(text, "*/", "* /") + " */", "", ""
+}
+
+var sqliteRemark = regexp.MustCompile(`\A[^(]*\( /\* (.*?) \*/`)
 
 func (e *sqlite) index(name, table string, columns ...string) string {
 	schema, table, found := strings.Cut(table, ".")
@@ -198,7 +212,7 @@ func (e *sqlite) again(err error) bool {
 
 func (e *sqlite) refused(err error) bool {
 	switch e.code(err) {
-	case sqliteError, sqliteConstraint, sqliteMismatch:
+	case sqliteError, sqliteReadOnly, sqliteConstraint, sqliteMismatch:
 		return true
 	}
 	return false

@@ -229,6 +229,8 @@ func checkName(setting, name string, schema bool) error {
 			return fmt.Errorf("%s: %q: an empty name", setting, name)
 		case len(p) > 64:
 			return fmt.Errorf("%s: %s: a name has 64 characters at most", setting, name)
+		case strings.Contains(p, "."):
+			return fmt.Errorf("%s: %s: a column's name has no dot", setting, name)
 		case strings.ContainsAny(p, "\x00`\"[]'\n"):
 			return fmt.Errorf("%s: %q: write the name without quotes", setting, name)
 		}

@@ -30,7 +30,7 @@ func (w *drain) turn() {
 	t := turn{results: w.results}
 	w.results = nil
 	if w.stop == nil {
-		n := w.pace.take(now(), min(w.options.Workers-len(w.running), len(w.queue)))
+		n := w.pace.take(min(w.options.Workers-len(w.running), len(w.queue)))
 		t.starts, w.queue = w.queue[:n:n], w.queue[n:]
 	}
 	w.turning = true

@@ -30,8 +30,11 @@ the same in each attempt. It says by its exit code what came of the row:
 
   0          sent
   65, 100    failed for good
-  76         nobody knows; so does a signal, and the time-out
+  76         nobody knows; so does a signal (also as a shell has it, 129 to 192),
+             and the time-out (also that of timeout(1), 124)
   any other  to be tried again, as 75
+
+It has ended when what it left in the background has.
 
 With --post an answer of 2xx is sent; 408, 429, 5xx and what could not be sent
 is to be tried again, not before Retry-After; what got no answer, and 504,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,13 +75,19 @@ func (t rowTask) run() handover.RowReport {
 	}
 	c := guard.Command{
 		Path: string(t.Path), Args: handover.Strings(t.Args), Env: handover.Strings(t.Env),
-		Grace: t.Grace, Orphans: cronce.OrphansKill,
+		Grace: t.Grace,
 	}
+	var left string // how it ended whose children go on
 	if t.Stream {
 		c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+		c.Orphans = cronce.OrphansKill // its rows have their answers
 	} else {
 		c.Input = string(t.Input)
+		c.Orphaned = func(r cronce.Result) { left = cmp.Or(r.Message, "exit 0") }
 	}
 	r := guard.Run(t.ctx, c)
+	if r.Outcome == cronce.Cancelled && left != "" && left != r.Message {
+		r.Message += ": " + left + ", and what it had left in the background had not ended"
+	}
 	return handover.RowReport{Result: r, Output: r.Output, Started: !strings.HasPrefix(r.Message, cannotStart)}
 }

@@ -68,11 +68,16 @@ func lookCommand(name string) (string, error) {
 	return path, nil
 }
 
-// The exit codes by which a row's command says more than that it failed: those of sysexits.h, and qmail's.
-var (
-	permanentExits = []int{65, 100} // EX_DATAERR
-	doubtfulExits  = []int{exitDoubt}
-)
+// permanentExits are the exit codes of what will never do: that of sysexits.h, and qmail's.
+var permanentExits = []int{65, 100} // EX_DATAERR
+
+// doubtful reports whether an exit code says that nobody knows what was done: in so many words, or as timeout(1) says that it has ended the
+// command (124), and shells that a signal has (128 and its number).
+func doubtful(code int) bool {
+	return code == exitDoubt || code == 124 || code > 128 && code <= 128+lastSignal
+}
+
+const lastSignal = 64
 
 // rowGrace is how long a command has between TERM and KILL: less than what is left of a lease after the time-out.
 const rowGrace = 2 * time.Second
@@ -133,7 +138,7 @@ func ended(ctx context.Context, report handover.RowReport) error {
 	switch {
 	case ctx.Err() != nil: // rows says why
 		return err
-	case r.Signal != "", r.Outcome != cronce.Failed, slices.Contains(doubtfulExits, r.ExitCode):
+	case r.Signal != "", r.Outcome != cronce.Failed, doubtful(r.ExitCode):
 		return rows.InDoubt(err)
 	case slices.Contains(permanentExits, r.ExitCode):
 		return rows.Permanent(err)
@@ -175,14 +180,11 @@ type rowGuard struct {
 
 // start starts a guard process; streams are its standard ones, if it is to hand them to its command.
 func (w *rowGuards) start(streams *[3]*os.File) (*rowGuard, error) {
-	ordersR, orders, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	report, reportW, err := os.Pipe()
-	if err != nil {
-		ordersR.Close()
-		orders.Close()
+	var files pipes
+	ordersR, orders, err1 := files.open()
+	report, reportW, err2 := files.open()
+	if err := errors.Join(err1, err2); err != nil {
+		files.close()
 		return nil, err
 	}
 	cmd := exec.Command(w.thin.path)
@@ -194,14 +196,12 @@ func (w *rowGuards) start(streams *[3]*os.File) (*rowGuard, error) {
 	// Ctrl-C at a terminal is for drain, which lets what has begun come to its end.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.ExtraFiles = []*os.File{ordersR, reportW}
-	err = cmd.Start()
-	ordersR.Close()
-	reportW.Close()
-	if err != nil {
-		orders.Close()
-		report.Close()
+	if err := cmd.Start(); err != nil {
+		files.close()
 		return nil, fmt.Errorf("no guard process: %w", err)
 	}
+	ordersR.Close()
+	reportW.Close()
 	w.all.Go(func() { cmd.Wait() })
 	return &rowGuard{mark: "CRONCE_WORKER=" + cronce.NewRunID(), orders: orders, report: report, heard: json.NewDecoder(report)}, nil
 }

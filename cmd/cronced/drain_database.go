@@ -148,6 +148,9 @@ func (o *drainOptions) readAll(ctx context.Context, db *database) error {
 		if fact, ok := strings.CutPrefix(name, "cronce_"); ok && slices.Contains(keys.Names(keys.Table()), strings.ReplaceAll(fact, "_", "-")) {
 			continue
 		}
+		if strings.ContainsAny(name, ".`\"[]'\n") {
+			return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("table %s: a column of it, %q, has a name that cannot be asked for: say by --read which columns the work gets", o.table.Name, name)}
+		}
 		if !slices.ContainsFunc(own, func(s string) bool { return strings.EqualFold(s, name) }) {
 			o.table.Read = append(o.table.Read, name)
 		}

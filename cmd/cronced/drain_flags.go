@@ -66,7 +66,7 @@ func (o *drainOptions) flags() *cli.Flags {
 		"db":          o.setDB(f),
 		"job":         func(v string) error { o.options.Job = v; return expected(v != "", "a name") },
 		"rate":        func(v string) (err error) { o.options.Rate, err = parseRate(v); return err },
-		"post":        func(v string) error { o.post.URL = v; return request.CheckURL(v) },
+		"post":        o.setPost(f),
 		"post-file":   func(v string) error { o.post.URLFile = v; return request.CheckFile(v) },
 		"header":      o.header(f),
 		"header-file": o.headerFile,
@@ -221,6 +221,19 @@ func (o *drainOptions) errorColumn() string {
 		return o.table.Columns.LastError
 	}
 	return "cronce_last_error"
+}
+
+// setPost reads --post. What stands before an @ is not shown.
+func (o *drainOptions) setPost(f *cli.Flags) func(string) error {
+	return func(v string) error {
+		o.post.URL = v
+		err := request.CheckURL(v)
+		if err == nil || !strings.Contains(v, "@") {
+			return err
+		}
+		f.Refuse(errors.New("--post: a user or password in it can be read by everybody on this machine: put the header Authorization into a file, and give --header-file Authorization=FILE"))
+		return nil
+	}
 }
 
 func (o *drainOptions) header(f *cli.Flags) func(string) error {

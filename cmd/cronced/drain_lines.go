@@ -29,7 +29,7 @@ type lineWorker struct {
 // lineProcess is one such process, under a guard.
 type lineProcess struct {
 	guard *rowGuard
-	stop  context.CancelFunc
+	stop  context.CancelCauseFunc
 	gone  chan struct{} // closed when it has ended, and all that it said is read
 
 	writing sync.Mutex
@@ -85,10 +85,10 @@ func (w *lineWorker) row(ctx context.Context, row rows.Row) error {
 			return rows.InDoubt(fmt.Errorf("the process ended (%s) without an answer for this row", how))
 		}
 	case <-ctx.Done():
-		p.stop() // what hangs for one row would do so for the next
+		p.stop(fmt.Errorf("ended, as it did not answer for %s", key)) // what hangs for one row would do so for the next
 		return errors.New("no answer")
 	case <-d.ending.Done():
-		p.stop()
+		p.stop(errors.New("ended by a second signal"))
 		return rows.InDoubt(errors.New("no answer"))
 	}
 }
@@ -159,29 +159,25 @@ func (w *lineWorker) running() (*lineProcess, error) {
 
 // start starts the process.
 func (w *lineWorker) start() (*lineProcess, error) {
-	stdin, in, err := os.Pipe()
+	var files pipes
+	stdin, in, err1 := files.open()
+	out, stdout, err2 := files.open()
+	err := errors.Join(err1, err2)
+	var g *rowGuard
+	if err == nil {
+		g, err = w.guards.start(&[3]*os.File{stdin, stdout, os.Stderr})
+	}
 	if err != nil {
+		files.close()
 		return nil, err
 	}
-	out, stdout, err := os.Pipe()
-	if err != nil {
-		stdin.Close()
-		in.Close()
-		return nil, err
-	}
-	g, err := w.guards.start(&[3]*os.File{stdin, stdout, os.Stderr})
 	stdin.Close()
 	stdout.Close()
-	if err != nil {
-		in.Close()
-		out.Close()
-		return nil, err
-	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancelCause(context.Background())
 	p := &lineProcess{guard: g, stop: stop, gone: make(chan struct{}), in: in, waiting: map[string]chan lineAnswer{}}
 	w.guards.all.Go(func() { p.read(out, w.guards.tell) })
 	w.guards.all.Go(func() {
-		report, err := g.run(ctx, ctx, handover.RowTask{
+		report, err := g.run(ctx, context.Background(), handover.RowTask{
 			Version: build.Version(), Path: handover.Bytes(w.guards.path), Args: handover.BytesOf(w.guards.command),
 			Env: handover.BytesOf(append(rowEnvironment("", 0, nil), g.mark)), Stream: true, Grace: rowGrace,
 		})
@@ -192,7 +188,7 @@ func (w *lineWorker) start() (*lineProcess, error) {
 			g.close()
 		}
 		// And then all that it said is there to be read.
-		stop()
+		stop(nil)
 	})
 	return p, nil
 }
@@ -225,14 +221,24 @@ func (p *lineProcess) end() (how string, never int) {
 func (p *lineProcess) read(out *os.File, tell *progress) {
 	defer close(p.gone)
 	defer out.Close()
-	in := bufio.NewReader(out)
-	for {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
+	in := bufio.NewReaderSize(out, maxAnswer)
+	for cut := false; ; {
+		line, err := in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			tell.output(line)
+			cut = true
+			continue
+		case err != nil:
 			return // what has no end of line is no answer
+		case cut:
+			tell.output(line)
+			cut = false
+			continue
 		}
 		var a lineAnswer
-		if json.Unmarshal(line, &a) != nil || a.Key == "" {
+		bad := json.Unmarshal(line, &a)
+		if bad != nil && !errors.As(bad, new(*json.UnmarshalTypeError)) || a.Key == "" { // one for a row, with a number for a result, is an answer
 			tell.output(line)
 			continue
 		}
@@ -248,6 +254,9 @@ func (p *lineProcess) read(out *os.File, tell *progress) {
 		answer <- a
 	}
 }
+
+// maxAnswer is how long a line may be that is taken for an answer.
+const maxAnswer = 1 << 20
 
 func (p *lineProcess) expect(key string) <-chan lineAnswer {
 	p.mu.Lock()
@@ -275,11 +284,11 @@ func (p *lineProcess) send(ctx context.Context, line []byte) error {
 		return nil
 	case n == 0:
 		if ctx.Err() != nil { // it hangs
-			p.stop()
+			p.stop(errors.New("ended, as it took no more lines"))
 		}
 		return errors.New("the process takes no more lines") // this one it never had
 	}
-	p.stop() // a part of a line: the next one would be unreadable
+	p.stop(errors.New("ended, as it took a part of a line only")) // a part of a line: the next one would be unreadable
 	return rows.InDoubt(errors.New("the process took a part of the line only"))
 }
 
@@ -292,7 +301,7 @@ func (w *lineWorker) finish() error {
 		p.writing.Lock()
 		p.in.Close()
 		p.writing.Unlock()
-		timer := time.AfterFunc(w.guards.patience(), p.stop)
+		timer := time.AfterFunc(w.guards.patience(), func() { p.stop(errors.New("ended, as it went on without rows")) })
 		<-p.gone
 		timer.Stop()
 		if how, _ := p.end(); how != "exit 0" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/url"
 	"os"
 	"slices"
@@ -82,6 +83,14 @@ func jsonValue(value any) any {
 		if utf8.Valid(v) {
 			return string(v)
 		}
+	case string:
+		if !utf8.ValidString(v) {
+			return []byte(v)
+		}
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) { // which JSON has not
+			return fmt.Sprint(v)
+		}
 	case time.Time:
 		return v.UTC().Format(time.RFC3339Nano)
 	}
@@ -104,8 +113,12 @@ func rowText(value any) (text string, ok bool) {
 	}
 }
 
-// maxVariable bounds a variable: Linux takes no string of 128 KiB.
-const maxVariable = 100 << 10
+// maxVariable bounds a variable: Linux takes no string of 128 KiB. maxVariables bounds all of a row: it takes 2 MiB of environment and
+// arguments, and none that is larger can be started.
+const (
+	maxVariable  = 100 << 10
+	maxVariables = 1 << 20
+)
 
 // rowEnvironment is this program's own environment, without what is not for the command, and with the row: CRONCE_ROW_KEY,
 // CRONCE_ROW_ATTEMPT, and CRONCE_ROW_ and the column's name in upper case. NULL is unset, as is
@@ -116,14 +129,27 @@ func rowEnvironment(key string, attempt int, all []field) []string {
 		return name == databaseVariable || name == databasePassword || strings.HasPrefix(name, rowPrefix)
 	})
 	env = append(env, rowPrefix+"KEY="+key, rowPrefix+"ATTEMPT="+strconv.Itoa(attempt))
+	var row []string
+	size := 0
 	for _, f := range all {
 		name := rowPrefix + variable(f.name)
 		text, ok := rowText(f.value)
 		if ok && name != rowPrefix+"KEY" && name != rowPrefix+"ATTEMPT" && len(text) < maxVariable && !strings.ContainsRune(text, 0) {
-			env = append(env, name+"="+text)
+			row = append(row, name+"="+text)
+			size += len(name) + len(text)
 		}
 	}
-	return env
+	for size > maxVariables {
+		longest := 0
+		for i := range row {
+			if len(row[i]) > len(row[longest]) {
+				longest = i
+			}
+		}
+		size -= len(row[longest])
+		row = slices.Delete(row, longest, longest+1)
+	}
+	return append(env, row...)
 }
 
 const rowPrefix = "CRONCE_ROW_"

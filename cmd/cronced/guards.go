@@ -119,16 +119,10 @@ type process struct {
 
 // start starts a guard process.
 func (g *guards) start(l cronce.Lease) (*process, error) {
-	var files []*os.File
-	pipe := func() (r, w *os.File, err error) {
-		if r, w, err = os.Pipe(); err == nil {
-			files = append(files, r, w)
-		}
-		return r, w, err
-	}
-	ordersR, orders, err1 := pipe()
-	report, reportW, err2 := pipe()
-	printed, printing, err3 := pipe()
+	var files pipes
+	ordersR, orders, err1 := files.open()
+	report, reportW, err2 := files.open()
+	printed, printing, err3 := files.open()
 	err := errors.Join(err1, err2, err3)
 	keeps := l.Lock
 	var ours *os.File
@@ -158,9 +152,7 @@ func (g *guards) start(l cronce.Lease) (*process, error) {
 		}
 	}
 	if err != nil {
-		for _, f := range files {
-			f.Close()
-		}
+		files.close()
 		return nil, fmt.Errorf("no guard process: %w", err)
 	}
 	ordersR.Close()

@@ -183,21 +183,11 @@ func (u *userServe) once() (rested bool, err error) {
 			return false, fmt.Errorf("no store: %w", err)
 		}
 	}
-	var files []*os.File
-	defer func() {
-		for _, f := range files {
-			f.Close()
-		}
-	}()
-	pipe := func() (r, w *os.File, err error) {
-		if r, w, err = os.Pipe(); err == nil {
-			files = append(files, r, w)
-		}
-		return r, w, err
-	}
-	ordersR, orders, err1 := pipe()
-	lines, linesW, err2 := pipe()
-	asking, askingW, err3 := pipe()
+	var files pipes
+	defer func() { files.close() }()
+	ordersR, orders, err1 := files.open()
+	lines, linesW, err2 := files.open()
+	asking, askingW, err3 := files.open()
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return false, err
 	}
