@@ -27,7 +27,7 @@ func parseURL(text string) (config *mysql.Config, place string, err error) {
 		return nil, "", &cronce.ConfigError{Store: place, What: fmt.Sprintf(format, a...), Cure: "write it as mysql://USER:PASSWORD@HOST:PORT/DATABASE, special signs in USER and PASSWORD as %XX"}
 	}
 	u, err := url.Parse(text)
-	if err != nil { // the error has the text, and with it the password
+	if err != nil || strings.Contains(u.EscapedPath()+u.RawQuery+u.Fragment, "@") { // the error has the text, and with it the password
 		return bad("mysql://…", "the URL cannot be read")
 	}
 	if u.Scheme != "mysql" || u.Opaque != "" {
