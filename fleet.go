@@ -91,27 +91,45 @@ func (s *Scheduler) catchUpAfterwards() {
 	s.passed = nil
 	s.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(passed)) {
-		p := s.plan(name)
-		if p == nil || p.schedule == nil {
-			continue
+		s.makeUp(name, passed[name])
+	}
+}
+
+// makeUpOne is catchUpAfterwards for one job alone, and reports false where there is none.
+func (s *Scheduler) makeUpOne() bool {
+	s.mu.Lock()
+	for name, first := range s.passed {
+		delete(s.passed, name)
+		s.mu.Unlock()
+		s.makeUp(name, first)
+		return true
+	}
+	s.mu.Unlock()
+	return false
+}
+
+// makeUp offers a job's ticks since the first that could not be offered.
+func (s *Scheduler) makeUp(name string, first time.Time) {
+	p := s.plan(name)
+	if p == nil || p.schedule == nil {
+		return
+	}
+	now := s.now()
+	newest := newest(p.schedule, first, now)
+	if newest.After(first) && p.Job.Catchup != CatchupAll {
+		s.report(Event{Kind: EventMissed, Job: name, Tick: first, Until: p.schedule.Prev(newest)})
+	}
+	switch window := p.Job.window(p.schedule, now); {
+	case p.Job.Catchup == CatchupAll:
+		from := first
+		if limit := now.Add(-window); p.Job.CatchupWindow > 0 && limit.After(from) {
+			from = limit
 		}
-		first, now := passed[name], s.now()
-		newest := newest(p.schedule, first, now)
-		if newest.After(first) && p.Job.Catchup != CatchupAll {
-			s.report(Event{Kind: EventMissed, Job: name, Tick: first, Until: p.schedule.Prev(newest)})
-		}
-		switch window := p.Job.window(p.schedule, now); {
-		case p.Job.Catchup == CatchupAll:
-			from := first
-			if limit := now.Add(-window); p.Job.CatchupWindow > 0 && limit.After(from) {
-				from = limit
-			}
-			s.backlog(p, from.Add(-time.Nanosecond), newest)
-		case p.Job.Catchup == CatchupLast && newest.After(now.Add(-window)):
-			s.backlog(p, newest.Add(-time.Nanosecond), newest)
-		default:
-			s.due(name, newest)
-		}
+		s.backlog(p, from.Add(-time.Nanosecond), newest)
+	case p.Job.Catchup == CatchupLast && newest.After(now.Add(-window)):
+		s.backlog(p, newest.Add(-time.Nanosecond), newest)
+	default:
+		s.due(name, newest)
 	}
 }
 

@@ -143,6 +143,41 @@ func TestFleet_Away(t *testing.T) {
 	}
 }
 
+// A store that answers and takes no writes, as one that a failover has made a replica of, is
+// away as much as one that does not answer: that is said once, and once that it is back.
+func TestFleet_TakesNoWrites(t *testing.T) {
+	for _, schedule := range []string{"* * * * * *", "* * * * *", "*/3 * * * *"} {
+		for _, catchup := range []Catchup{CatchupAll, CatchupLast, CatchupSkip} {
+			t.Run(schedule+" "+catchup.String(), func(t *testing.T) {
+				inFleet(t, func(t *testing.T, f *fleet) {
+					time.AfterFunc(5*time.Minute+30*time.Second, func() { f.store.set(func() { f.store.rigid = true }) })
+					time.AfterFunc(15*time.Minute+10*time.Second, func() { f.store.set(func() { f.store.rigid = false }) })
+					job := Job{Name: "j", Schedule: schedule, Zone: "UTC", Catchup: catchup, CatchupWindow: time.Hour}
+					start := time.Now()
+					runAll(21*time.Minute+30*time.Second, f.host(t, 100*time.Millisecond, job))
+					s, err := job.Parse()
+					if err != nil {
+						t.Fatal(err)
+					}
+					for tick := s.Next(start); tick.Before(start.Add(21 * time.Minute)); tick = s.Next(tick) {
+						rigid := tick.After(start.Add(5*time.Minute)) && tick.Before(start.Add(16*time.Minute))
+						whole := catchup == CatchupAll && s.Interval(tick) >= time.Minute // else too many are missed
+						if n := f.ran["j "+Stamp(tick)]; n > 1 || n == 0 && (whole || !rigid) {
+							t.Errorf("tick %s ran %d times", Stamp(tick), n)
+						}
+					}
+					if away, back := f.events(EventAway), f.events(EventBack); away != 1 || back != 1 {
+						t.Errorf("told %d times that it went, %d that it came back", away, back)
+					}
+					if n := f.events(EventMissed); n > 120 { // one job is tried at each look
+						t.Errorf("told %d times what was missed", n)
+					}
+				})
+			})
+		}
+	}
+}
+
 // Work that goes on when the store goes away ends before its lease does.
 func TestFleet_AwayEndsWork(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {

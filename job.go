@@ -146,6 +146,20 @@ func (j Job) Definition() Definition {
 	return d
 }
 
+// ForOneRun returns the definition without the settings that only what stays running can follow.
+// A program that runs a job once, for a tick, agrees with one that serves it where these are
+// the same of both.
+func (d Definition) ForOneRun() Definition {
+	words := strings.Fields(d.Policies)
+	for _, s := range settings {
+		if s.Serve {
+			words = slices.DeleteFunc(words, func(w string) bool { return strings.HasPrefix(w, s.Key+"=") })
+		}
+	}
+	d.Policies = strings.Join(words, " ")
+	return d
+}
+
 // Deadline is how old that tick of the job may be when it is offered: the job's
 // own StartDeadline, or half the interval that the tick begins, at most an hour.
 func (j Job) Deadline(s *schedule.Schedule, tick time.Time) time.Duration {

@@ -16,14 +16,20 @@ type link struct {
 	store   *Store
 	report  func(Event)
 	renewed func() // called when something may be started again
+	// probe has one thing done that waits for the store, and reports false where nothing does.
+	probe func() bool
 
 	mu    sync.Mutex
 	last  sample
 	open  bool
 	doors chan struct{} // closed while open
 	away  error         // why the store cannot be reached, once that was said
-	skew  skewLevel     // as it was said last
-	again chan struct{} // tells run that it was lost
+	// doubt: it was lost by what it did with a claim, and has answered when it was looked at
+	// since. It may be one that takes no writes: it is back when a claim is answered.
+	doubt   bool
+	waiting int           // claims that are made again once the doors are open
+	skew    skewLevel     // as it was said last
+	again   chan struct{} // tells run that it was lost
 }
 
 // sample is the store's time at a moment of this host's.
@@ -70,8 +76,8 @@ func (e *ClockError) Error() string {
 	return text
 }
 
-func newLink(store *Store, report func(Event), renewed func()) *link {
-	return &link{store: store, report: report, renewed: renewed, doors: make(chan struct{}), again: make(chan struct{}, 1)}
+func newLink(store *Store, report func(Event), renewed func(), probe func() bool) *link {
+	return &link{store: store, report: report, renewed: renewed, probe: probe, doors: make(chan struct{}), again: make(chan struct{}, 1)}
 }
 
 // now is the store's time. It is the host's until the store has been reached once.
@@ -131,7 +137,7 @@ func (k *link) look(ctx context.Context) error {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			k.lost(err)
+			k.lost(err, false)
 		}
 		return err
 	}
@@ -161,7 +167,11 @@ func (k *link) take(s sample, host time.Time) {
 		level = skewShown
 	}
 	var events []Event
-	if k.away != nil {
+	if k.open { // and was, since it was looked at last
+		k.doubt = false
+	}
+	doubt := k.doubt
+	if k.away != nil && !doubt {
 		k.away = nil
 		events = append(events, Event{Kind: EventBack})
 	}
@@ -185,7 +195,32 @@ func (k *link) take(s sample, host time.Time) {
 	for _, e := range events {
 		k.report(e)
 	}
-	if opened && !old.store.IsZero() {
+	switch {
+	case !opened || old.store.IsZero():
+	case !doubt:
+		k.renewed()
+	case !k.tried() && !k.probe():
+		k.answered() // nobody has anything to ask
+	}
+}
+
+// tried reports whether there are claims that are made again, now that they may be.
+func (k *link) tried() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.waiting > 0
+}
+
+// answered takes in that the store has carried something out.
+func (k *link) answered() {
+	k.mu.Lock()
+	back := k.doubt && k.away != nil && k.open
+	if back {
+		k.doubt, k.away = false, nil
+	}
+	k.mu.Unlock()
+	if back {
+		k.report(Event{Kind: EventBack})
 		k.renewed()
 	}
 }
@@ -197,19 +232,25 @@ func (k *link) shut() {
 	}
 }
 
-// lost says that the store did not answer. It is told once, and looked at again soon.
-func (k *link) lost(err error) {
+// lost says that the store did not answer: to a claim, or when it was looked at. It is told
+// once, and looked at again soon.
+func (k *link) lost(err error, claimed bool) {
 	k.mu.Lock()
-	tell := k.away == nil
+	tell, news := k.away == nil, k.away == nil || k.open
 	if tell {
 		k.away = err
 	}
+	if news || !claimed {
+		k.doubt = claimed
+	}
 	k.shut()
 	k.mu.Unlock()
-	if !tell {
+	if tell {
+		k.report(Event{Kind: EventAway, Err: err})
+	}
+	if !news {
 		return
 	}
-	k.report(Event{Kind: EventAway, Err: err})
 	select {
 	case k.again <- struct{}{}:
 	default:
@@ -249,6 +290,18 @@ func (k *link) wait(ctx context.Context, until time.Time) bool {
 	return false
 }
 
+// waitToTry is wait for who tries again what the store did not carry out.
+func (k *link) waitToTry(ctx context.Context, until time.Time) bool {
+	count := func(n int) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.waiting += n
+	}
+	count(1)
+	defer count(-1)
+	return k.wait(ctx, until)
+}
+
 // Answered reports whether a claim's error is the store's answer: with any other, it is
 // not known what came of the claim, or nothing did.
 func Answered(err error) bool {
@@ -285,11 +338,15 @@ func (k *link) claim(ctx context.Context, c Claim) (Lease, error) {
 		patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), ttl/3)
 		l, err := k.store.ClaimInTime(patient, c)
 		cancel()
-		if Answered(err) || ctx.Err() != nil {
+		if Answered(err) {
+			k.answered()
 			return l, err
 		}
-		k.lost(err)
-		if !k.wait(ctx, until) {
+		if ctx.Err() != nil {
+			return l, err
+		}
+		k.lost(err, true)
+		if !k.waitToTry(ctx, until) {
 			return l, err
 		}
 	}

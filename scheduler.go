@@ -279,7 +279,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		s.running = NewTurnstile(s.MaxRunning)
 	}
 	if s.Store.Shared() {
-		s.link = newLink(s.Store, s.report, s.catchUpAfterwards)
+		s.link = newLink(s.Store, s.report, s.catchUpAfterwards, s.makeUpOne)
 		s.runs.Go(func() { s.link.run(ctx) })
 		s.runs.Go(func() { s.lookAtConflicts(ctx) })
 	}
@@ -335,10 +335,13 @@ func (s *Scheduler) begin(ctx context.Context, jobs []*planned, first bool) {
 	for _, p := range jobs {
 		err := s.introduce(ctx, p, first)
 		for s.link != nil && err != nil && !Answered(err) && ctx.Err() == nil {
-			s.link.lost(err)
-			if s.link.wait(ctx, time.Time{}) {
+			s.link.lost(err, true)
+			if s.link.waitToTry(ctx, time.Time{}) {
 				err = s.introduce(ctx, p, first)
 			}
+		}
+		if s.link != nil && Answered(err) {
+			s.link.answered()
 		}
 		if err != nil && ctx.Err() == nil {
 			s.report(Event{Kind: EventRefused, Job: p.Job.Name, Err: fmt.Errorf("the store was not told of the job: %w", err)})

@@ -19,6 +19,7 @@ type shared struct {
 	offset time.Duration // of its clock to the host's
 	jobs   map[string]*sharedJob
 	away   bool                                    // nothing reaches it
+	rigid  bool                                    // it takes no writes
 	lose   func(op string) bool                    // the answer is lost
 	takes  func(op string) (to, fro time.Duration) // the way there and back
 	ended  map[string]time.Time                    // when runs were finished or lost, by id
@@ -61,7 +62,7 @@ func travel[T any](ctx context.Context, d *shared, op string, step func(now time
 		return answer, ctx.Err()
 	}
 	d.mu.Lock()
-	if d.away {
+	if d.away || d.rigid && op != "now" && op != "jobs" {
 		d.mu.Unlock()
 		return answer, errAway
 	}

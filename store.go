@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -125,7 +126,11 @@ type UnavailableError struct {
 	Err   error
 }
 
-func (e *UnavailableError) Error() string { return fmt.Sprintf("store %s: %v", e.Store, e.Err) }
+func (e *UnavailableError) Error() string {
+	// What a client library says of a deadline tells people nothing.
+	why := strings.ReplaceAll(fmt.Sprint(e.Err), context.DeadlineExceeded.Error(), "no answer in time")
+	return fmt.Sprintf("store %s: %s", e.Store, why)
+}
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
 func describeHolder(r Run) string {

@@ -179,3 +179,23 @@ func TestShared_ServeStopped(t *testing.T) {
 		})
 	}
 }
+
+// A release of a run that only waits for what an earlier one has left ends that run, and says
+// that what it waited for goes on.
+func TestShared_ReleaseOfAWait(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, testenv.Redis(t))
+	first := startServer(t, f.command("run", "--manual", "job", "--", "sh", "-c", f.holdOn()))
+	first.await(t, 0, "up")
+	killBoth(t, f, first.cmd.Process.Pid, childrenOf(first.cmd.Process.Pid)[0])
+	next := startServer(t, f.command("run", "--manual", "job", "--", "true"))
+	next.await(t, 0, "not started", "an earlier run has left")
+	out := f.ok(t, "release", "job")
+	if !strings.Contains(out, "what it waited for has not") || !strings.Contains(out, "pid ") || strings.Contains(out, "what held it has ended") {
+		t.Errorf("release says\n%s", out)
+	}
+	<-next.gone
+	if f.gone() {
+		t.Error("what was left has ended: this proves nothing")
+	}
+}

@@ -108,5 +108,5 @@ func (k machineLock) left(job string) string {
 		names = []string{"a process that this user may not look into"}
 	}
 	host, _ := os.Hostname()
-	return fmt.Sprintf("an earlier run has left on %s: %s", host, strings.Join(names, ", "))
+	return fmt.Sprintf("%s%s: %s", cli.LeftBehind, host, strings.Join(names, ", "))
 }

@@ -64,13 +64,20 @@ func borrow(fd int) (*handover.Borrowed, error) {
 func openElsewhere(store string, timeout time.Duration) (*cronce.Store, error) {
 	switch {
 	case lent != nil:
-		return cronce.NewStore(lent), nil
+		return lentStore(timeout), nil
 	case !cli.IsURL(store):
 		return nil, nil
 	}
 	os.Setenv("CRONCE_STORE", store)
 	os.Setenv(cli.StoreTimeoutVariable, timeout.String())
 	return nil, execFull(append([]string{"lend"}, os.Args[1:]...))
+}
+
+// lentStore is the store that was lent. No question to it takes longer than a store may that
+// is reached and asked within that time each.
+func lentStore(timeout time.Duration) *cronce.Store {
+	lent.Patience = 2 * timeout
+	return cronce.NewStore(lent)
 }
 
 // openForReading opens a store to look at it.

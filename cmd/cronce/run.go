@@ -173,7 +173,7 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, signals 
 // open opens the store.
 func (in *invocation) open(readOnly bool) (*cronce.Store, error) {
 	if lent != nil {
-		return cronce.NewStore(lent), nil
+		return lentStore(in.storeTimeout), nil
 	}
 	return localstore.Open(localstore.Options{Dir: in.store, ReadOnly: readOnly})
 }
@@ -273,6 +273,11 @@ func withLease(message string) bool {
 // decide waits for the decision, or for a signal that ends the waiting.
 func (in *invocation) decide(ctx context.Context, store *cronce.Store, c cronce.Claim, signals *guard.Signals, say *slog.Logger) (l cronce.Lease, got syscall.Signal, err error) {
 	l, err = in.offer(ctx, store, c)
+	var conflict *cronce.ConflictError
+	if errors.As(err, &conflict) && conflict.Kept.ForOneRun() == c.Definition {
+		c.Definition = conflict.Kept // of which this program can follow all that is for it
+		l, err = in.offer(ctx, store, c)
+	}
 	var held *cronce.HeldError
 	var skew *cronce.SkewError
 	if errors.As(err, &held) {

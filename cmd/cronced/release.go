@@ -59,7 +59,10 @@ func release(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	defer store.Close()
-	if err := cli.CheckKnown(ctx, store, *dir, job); err != nil {
+	asked, done := soon(ctx, f, *dir)
+	err = cli.CheckKnown(asked, store, *dir, job)
+	done()
+	if err != nil {
 		return err
 	}
 	r := &freeing{store: store, dir: *dir, out: stdout,
@@ -68,7 +71,7 @@ func release(ctx context.Context, args []string, stdout io.Writer) error {
 		r.request.Kind = cronce.Revoke
 	}
 	if cli.IsURL(*dir) {
-		return (&asking{store: store, request: r.request, out: stdout}).free(ctx, wait)
+		return (&asking{store: store, patience: 2 * f.StoreTimeout, request: r.request, out: stdout}).free(ctx, wait)
 	}
 	if r.held, err = localstore.Locks(ctx, localstore.Options{Dir: *dir}, job); err != nil {
 		return err

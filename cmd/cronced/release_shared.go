@@ -16,9 +16,10 @@ import (
 // asking is a release of a job on a store that hosts share. Its runs are on other
 // machines: they hear of it with their next renewal, and nobody else can end them.
 type asking struct {
-	store   *cronce.Store
-	request cronce.Request
-	out     io.Writer
+	store    *cronce.Store
+	patience time.Duration // for each question to the store
+	request  cronce.Request
+	out      io.Writer
 }
 
 func (a *asking) say(format string, args ...any) error {
@@ -36,7 +37,10 @@ func (a *asking) free(ctx context.Context, wait time.Duration) error {
 	if len(before) == 0 {
 		return a.say("nothing holds it")
 	}
-	if err := a.store.Request(ctx, a.request); err != nil {
+	asked, done := context.WithTimeout(ctx, a.patience)
+	err = a.store.Request(asked, a.request)
+	done()
+	if err != nil {
 		return err
 	}
 	what := "asked to stop"
@@ -84,14 +88,19 @@ const pollShared = 500 * time.Millisecond
 
 // live are the job's runs that live, of those if any are named.
 func (a *asking) live(ctx context.Context, ids []string) ([]cronce.Run, error) {
+	ctx, done := context.WithTimeout(ctx, a.patience)
+	defer done()
 	state, _, err := a.store.Job(ctx, a.request.Job)
 	return slices.DeleteFunc(state.Live, func(r cronce.Run) bool { return ids != nil && !slices.Contains(ids, r.ID) }), err
 }
 
-// ended says how the runs ended.
+// ended says how the runs ended, and what goes on that only the run waited for.
 func (a *asking) ended(ctx context.Context, ids []string) error {
+	behind := ""
 	for _, id := range ids {
-		run, ok, err := a.store.Run(ctx, id)
+		asked, done := context.WithTimeout(ctx, a.patience)
+		run, ok, err := a.store.Run(asked, id)
+		done()
 		if err != nil {
 			return err
 		}
@@ -105,6 +114,12 @@ func (a *asking) ended(ctx context.Context, ids []string) error {
 		if err := a.say("%s", text); err != nil {
 			return err
 		}
+		if _, left, waited := strings.Cut(run.Message, cli.LeftBehind); waited {
+			behind = left
+		}
+	}
+	if behind != "" {
+		return a.say("the run that waited has ended, what it waited for has not: end that there, on %s: until then that host starts no run of the job", behind)
 	}
 	return a.say("what held it has ended")
 }

@@ -58,14 +58,18 @@ func (r *retention) prune(ctx context.Context) error {
 		return err
 	}
 	for _, s := range states {
-		patient, cancel := context.WithTimeout(ctx, prunePatience)
-		_, err := r.store.Prune(patient, s.Job, now.Add(-keepFor(s, now)))
-		cancel()
-		if err != nil {
+		if _, err := pruneJob(ctx, r.store, s.Job, now.Add(-keepFor(s, now))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pruneJob has the store forget what is older of one job, in its own time.
+func pruneJob(ctx context.Context, store *cronce.Store, job string, before time.Time) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, prunePatience)
+	defer cancel()
+	return store.Prune(ctx, job, before)
 }
 
 // keepFor is how long runs of a job are kept: as on a local store, where that is bounded

@@ -160,12 +160,14 @@ func storePrune(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	defer store.Close()
-	if err := cli.CheckKnown(ctx, store, *dir, job); err != nil {
+	asked, done := soon(ctx, f, *dir)
+	defer done()
+	if err := cli.CheckKnown(asked, store, *dir, job); err != nil {
 		return err
 	}
 	jobs := []string{job}
 	if job == "" {
-		states, err := store.Jobs(ctx)
+		states, err := store.Jobs(asked)
 		if err != nil {
 			return err
 		}
@@ -176,11 +178,13 @@ func storePrune(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	total := 0
 	for _, job := range jobs {
-		n, err := store.Prune(ctx, job, before)
+		n, err := pruneJob(ctx, store, job, before)
 		if err == nil && n > 0 {
 			total += n
-			err = store.Request(ctx, cronce.Request{Kind: cronce.Prune, Job: job, By: requester(),
+			asked, done := soon(ctx, f, *dir)
+			err = store.Request(asked, cronce.Request{Kind: cronce.Prune, Job: job, By: requester(),
 				Why: fmt.Sprintf("%s decided before %s", count(n, "run"), cronce.Stamp(before))})
+			done()
 		}
 		if err != nil {
 			return err
@@ -204,7 +208,7 @@ func storeResetWatermark(ctx context.Context, args []string, stdout io.Writer) e
 	}
 	defer store.Close()
 	if store.Shared() {
-		return resetWatermarks(ctx, store, stdout)
+		return resetWatermarks(ctx, f, *dir, store, stdout)
 	}
 	_, err = fmt.Fprintln(stdout, "nothing to reset: a local store has no watermark; it keeps the spans of time in which forgotten ticks lie, and refuses nothing else")
 	return err

@@ -80,13 +80,18 @@ func sharedCheck(ctx context.Context, f *cli.Flags, place string, stdout io.Writ
 }
 
 // resetWatermarks takes pruning watermarks that lie ahead of the store's clock back to it.
-func resetWatermarks(ctx context.Context, store *cronce.Store, stdout io.Writer) error {
-	states, err := store.Jobs(ctx)
+func resetWatermarks(ctx context.Context, f *cli.Flags, place string, store *cronce.Store, stdout io.Writer) error {
+	asked, done := soon(ctx, f, place)
+	defer done()
+	states, err := store.Jobs(asked)
 	if err != nil {
 		return err
 	}
 	for _, s := range states {
-		if err := store.Request(ctx, cronce.Request{Kind: cronce.ResetWatermark, Job: s.Job, By: requester()}); err != nil {
+		asked, done := soon(ctx, f, place)
+		err := store.Request(asked, cronce.Request{Kind: cronce.ResetWatermark, Job: s.Job, By: requester()})
+		done()
+		if err != nil {
 			return err
 		}
 	}

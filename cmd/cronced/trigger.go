@@ -139,6 +139,8 @@ func (t *triggered) prepare(ctx context.Context) (*cronce.Request, error) {
 		return nil, err
 	}
 	defer store.Close()
+	ctx, cancel := soon(ctx, t.flags, t.store)
+	defer cancel()
 	state, known, err := store.Job(ctx, t.job)
 	if err != nil {
 		return nil, err

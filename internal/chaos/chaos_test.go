@@ -54,6 +54,14 @@ func TestMain(m *testing.M) {
 	// The stores have their turns at once: all that is done here is to wait.
 	flag.Set("test.parallel", strconv.Itoa(len(stores)))
 	flag.Parse()
+	known := *only == ""
+	for _, store := range stores {
+		known = known || store.name == *only
+	}
+	if !known {
+		fmt.Fprintf(os.Stderr, "-store %s: there is no such store\n", *only)
+		os.Exit(2)
+	}
 	dir, err := os.MkdirTemp("", "cronce-chaos")
 	if err == nil && *apart == 0 && !*mutants {
 		err = testenv.Build(dir)

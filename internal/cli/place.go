@@ -34,6 +34,10 @@ func StoreFlag(f *Flags) *string {
 		if v == "" {
 			return errors.New("a folder or a URL is expected")
 		}
+		if scheme := almostURL(v); scheme != "" {
+			f.secret = fmt.Errorf("--store %s:…: a URL has :// behind %[1]s; a folder of this name is ./%[1]s:…", scheme)
+			return nil
+		}
 		if store = v; !strings.Contains(v, "://") {
 			store, err = filepath.Abs(v)
 		}
@@ -55,12 +59,30 @@ func StoreFlag(f *Flags) *string {
 	return &store
 }
 
+// almostURL is what a place begins with that was to be a URL and lacks "://", with which it would
+// be a folder of each host's own; else "".
+func almostURL(place string) string {
+	scheme, rest, ok := strings.Cut(place, ":")
+	if !ok || scheme == "" || strings.HasPrefix(rest, "//") || strings.Trim(strings.ToLower(scheme), "abcdefghijklmnopqrstuvwxyz+") != "" {
+		return ""
+	}
+	return scheme
+}
+
 // WithoutSecrets is a store's URL as it may be shown. net/url would do, but the program
 // that is started for every job does not link it.
 func WithoutSecrets(store string) string {
 	scheme, rest, ok := strings.Cut(store, "://")
 	if !ok {
+		if almost := almostURL(store); almost != "" {
+			return almost + ":…"
+		}
 		return store
+	}
+	if i := strings.LastIndexByte(rest, '@'); i > strings.IndexAny(rest, "?#") && strings.ContainsAny(rest[:max(i, 0)], "?#") {
+		// Not as a password should be written, but secret.
+		user, _, _ := strings.Cut(rest, ":")
+		rest = strings.TrimRight(user, "?#") + ":" + rest[i:]
 	}
 	rest, query, hasQuery := strings.Cut(rest, "?")
 	authority, path, hasPath := strings.Cut(rest, "/")

@@ -20,6 +20,12 @@ func TestWithoutSecrets(t *testing.T) {
 		{"postgres://ann@host/db", "postgres://ann@host/db"},
 		{"redis+sentinel://a:hush@h1,h2/m?sentinel_password=hush&replicas=1", "redis+sentinel://a@h1,h2/m?replicas=1"},
 		{"postgres://host/db?password=hush", "postgres://host/db"},
+		{"redis://ann:hush?more@host/2", "redis://ann@host/2"},
+		{"redis://ann:12#hush@host/2", "redis://ann@host/2"},
+		{"redis:/ann:hush@host", "redis:…"},
+		{"Redis:ann:hush@host/2", "Redis:…"},
+		{"/srv/redis:hu@st/2", "/srv/redis:hu@st/2"},
+		{"./redis:here", "./redis:here"},
 		{"postgres://host/db?PASSWORD=hush&sslmode=require", "postgres://host/db?sslmode=require"},
 	} {
 		if got := cli.WithoutSecrets(c.url); got != c.shown {

@@ -109,6 +109,10 @@ func Outcome(r cronce.Run) string {
 	return string(r.Outcome)
 }
 
+// LeftBehind is what begins the words on a run that was not started because of what an earlier
+// one has left; host and processes follow.
+const LeftBehind = "an earlier run has left on "
+
 // Took is how long a run went on, or has so far.
 func Took(r cronce.Run, now time.Time) string {
 	switch {

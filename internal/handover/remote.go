@@ -226,6 +226,10 @@ func (c call) do(ctx context.Context, store *cronce.Store) (r reply, err error) 
 
 // Borrowed is a store that another process lends.
 type Borrowed struct {
+	// Patience bounds calls whose context has no deadline; 0: the store's own patience does.
+	// Set it before the first call.
+	Patience time.Duration
+
 	conn io.ReadWriteCloser
 	gone chan struct{}
 
@@ -265,6 +269,11 @@ var ErrGone = errors.New("the process that keeps the lease has ended")
 
 // ask makes a call and waits for its answer.
 func (b *Borrowed) ask(ctx context.Context, c call) (reply, error) {
+	if _, bound := ctx.Deadline(); !bound && b.Patience > 0 {
+		var done func()
+		ctx, done = context.WithTimeout(ctx, b.Patience)
+		defer done()
+	}
 	if until, ok := ctx.Deadline(); ok {
 		c.Patience = max(time.Until(until), time.Millisecond)
 	}
@@ -282,6 +291,9 @@ func (b *Borrowed) ask(ctx context.Context, c call) (reply, error) {
 	case r := <-answer:
 		return r, r.Err.unpack()
 	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return reply{}, &cronce.UnavailableError{Store: "that hosts share", Err: ctx.Err()}
+		}
 		return reply{}, ctx.Err()
 	case <-b.gone:
 		return reply{}, &cronce.UnavailableError{Store: "of the full program", Err: ErrGone}

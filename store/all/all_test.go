@@ -80,3 +80,21 @@ func TestMigrations(t *testing.T) {
 		}
 	}
 }
+
+// A password with signs in it that end it, so that a part of it is taken for something else, is
+// in no error.
+func TestPasswordInTheWrongPlace(t *testing.T) {
+	for scheme := range kinds {
+		for _, password := range []string{"hush?hush", "12?hush", "12?hush=hush", "hush#hush", "12#hush", "hush/hush", "12/hush", "hu%sh", "hush@hush", "12:hush?hush"} {
+			for _, user := range []string{"ann", ""} {
+				store, err := Open(t.Context(), scheme+"://"+user+":"+password+"@127.0.0.1:1/db")
+				if err == nil {
+					store.Close()
+				}
+				if err == nil || strings.Contains(err.Error(), "hush") || strings.Contains(err.Error(), "hu%sh") {
+					t.Errorf("%s with the password %s: %v", scheme, password, err)
+				}
+			}
+		}
+	}
+}

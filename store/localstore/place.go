@@ -53,6 +53,10 @@ func (h host) place(explicit string) (place, error) {
 	if named != "" {
 		dir := strings.TrimPrefix(named, "file://")
 		if !strings.HasPrefix(dir, "/") {
+			if scheme, _, colon := strings.Cut(dir, ":"); colon { // of what follows a part may be a password
+				return place{}, &cronce.ConfigError{Store: scheme + ":…", What: "this is neither an absolute path nor a URL",
+					Cure: "a URL has :// behind " + scheme + "; a folder is named as /srv/cronce"}
+			}
 			return place{}, &cronce.ConfigError{Store: named, What: "this is not an absolute path",
 				Cure: "name the store by one, as /srv/cronce: cron starts jobs in another working directory than a shell does, and would find another store"}
 		}

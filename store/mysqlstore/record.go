@@ -67,12 +67,17 @@ func (d *driver) Runs(ctx context.Context, q cronce.RunQuery) ([]cronce.Run, err
 func (d *driver) Jobs(ctx context.Context, job string) ([]cronce.JobState, error) {
 	var states []cronce.JobState
 	err := d.repeat(ctx, func() error {
-		tx, err := d.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+		conn, err := d.db.Conn(ctx)
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback()
-		jobs, err := readJobs(ctx, tx, job)
+		defer conn.Close()
+		defer (&tx{d: d, conn: conn}).rollback(ctx)
+		_, err = conn.ExecContext(ctx, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;START TRANSACTION READ ONLY")
+		if err != nil {
+			return err
+		}
+		jobs, err := readJobs(ctx, conn, job)
 		if err != nil {
 			return err
 		}
@@ -86,7 +91,7 @@ func (d *driver) Jobs(ctx context.Context, job string) ([]cronce.JobState, error
 			ids = append(ids, slices.Compact(own)...)
 		}
 		for ids := range slices.Chunk(ids, 500) {
-			err := readRuns(ctx, tx, ids, func(r *runRow) {
+			err := readRuns(ctx, conn, ids, func(r *runRow) {
 				i := place[r.Job]
 				if r.ID == jobs[i].last {
 					states[i].Last = &r.Run
@@ -108,12 +113,12 @@ func (d *driver) Jobs(ctx context.Context, job string) ([]cronce.JobState, error
 }
 
 // readJobs reads the named job, or all, by name.
-func readJobs(ctx context.Context, tx *sql.Tx, job string) (jobs []*jobRow, err error) {
+func readJobs(ctx context.Context, conn *sql.Conn, job string) (jobs []*jobRow, err error) {
 	query, args := "SELECT "+jobColumns+" FROM cronce_jobs j", []any(nil)
 	if job != "" {
 		query, args = query+" WHERE j.name = ?", []any{job}
 	}
-	rows, err := tx.QueryContext(ctx, query+" ORDER BY j.name", args...)
+	rows, err := conn.QueryContext(ctx, query+" ORDER BY j.name", args...)
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +138,9 @@ func readJobs(ctx context.Context, tx *sql.Tx, job string) (jobs []*jobRow, err 
 }
 
 // readRuns reads the runs with those ids; an id may be of none.
-func readRuns(ctx context.Context, tx *sql.Tx, ids []string, each func(*runRow)) error {
+func readRuns(ctx context.Context, conn *sql.Conn, ids []string, each func(*runRow)) error {
 	marks, args := list(ids)
-	rows, err := tx.QueryContext(ctx, "SELECT "+runColumns+" FROM cronce_runs r WHERE r.id IN ("+marks+")", args...)
+	rows, err := conn.QueryContext(ctx, "SELECT "+runColumns+" FROM cronce_runs r WHERE r.id IN ("+marks+")", args...)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,10 @@ import (
 // longer.
 const connectTime = 10 * time.Second
 
+// patience is how long the server may be silent where the context has no earlier end: one
+// that is gone without a word does not answer ever.
+const patience = 15 * time.Second
+
 // parseURL reads a store's URL. place is the URL without password and
 // parameters.
 func parseURL(text string) (config *mysql.Config, place string, err error) {
@@ -27,7 +31,7 @@ func parseURL(text string) (config *mysql.Config, place string, err error) {
 		return nil, "", &cronce.ConfigError{Store: place, What: fmt.Sprintf(format, a...), Cure: "write it as mysql://USER:PASSWORD@HOST:PORT/DATABASE, special signs in USER and PASSWORD as %XX"}
 	}
 	u, err := url.Parse(text)
-	if err != nil { // the error has the text, and with it the password
+	if err != nil || strings.Contains(u.EscapedPath()+u.RawQuery+u.Fragment, "@") { // the error has the text, and with it the password
 		return bad("mysql://…", "the URL cannot be read")
 	}
 	if u.Scheme != "mysql" || u.Opaque != "" {
@@ -85,7 +89,7 @@ func parseURL(text string) (config *mysql.Config, place string, err error) {
 		return bad(place, "%v", err)
 	}
 
-	c.Timeout = connectTime
+	c.Timeout, c.ReadTimeout, c.WriteTimeout = connectTime, patience, patience
 	c.ParseTime, c.Loc = true, time.UTC
 	c.Collation = "utf8mb4_bin"
 	// Several statements go in one packet, with their values written into them
@@ -105,6 +109,7 @@ func Config(url string) (*mysql.Config, error) {
 		return nil, err
 	}
 	c.ParseTime, c.MultiStatements, c.InterpolateParams, c.ClientFoundRows = false, false, false, false
+	c.ReadTimeout, c.WriteTimeout = 0, 0
 	return c, nil
 }
 

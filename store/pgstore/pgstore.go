@@ -83,7 +83,7 @@ func openDriver(ctx context.Context, o Options, tune func(*pgxpool.Config)) (*dr
 		quarantine: cronce.MaxTTL, pruneAtMost: 1000,
 	}
 	if err := d.prepare(ctx); err != nil {
-		pool.Close()
+		d.Close()
 		return nil, err
 	}
 	return d, nil

@@ -31,9 +31,9 @@ var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 // anywhere in one that cannot be read.
 func readURL(text string) (target, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || strings.Contains(u.EscapedPath()+u.RawQuery+u.Fragment, "@") {
 		return target{}, &cronce.ConfigError{Store: "postgres", What: "its URL cannot be read",
-			Cure: "write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with signs such as @ / % in the password as %40 %2F %25"}
+			Cure: "write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with signs such as @ / ? % in the password, or an @ in a parameter, as %40 %2F %3F %25"}
 	}
 	query := u.Query()
 	t := target{schema: DefaultSchema, place: "postgres://" + u.Host + u.Path}

@@ -159,7 +159,7 @@ func (d *driver) refuse(what, cure string) error {
 
 // failed says what an error of the client is.
 func (d *driver) failed(err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("store %s: %w", d.place, err)
 	}
 	var said *rueidis.RedisError
@@ -177,6 +177,8 @@ func (d *driver) failed(err error) error {
 		return d.refuse("the server does not take the user and password: "+text, "give those of an ACL user in the URL; those of sentinels are sentinel_user and sentinel_password")
 	case code == "NOPERM", strings.HasPrefix(text, "The user executing the script"):
 		return d.refuse("the user lacks a permission: "+text, "docs/stores/redis.md lists what it needs")
+	case strings.HasPrefix(text, "DB index is out of range"):
+		return d.refuse("the server has no database of that number: "+text, "name one below its setting databases in the URL")
 	case code != strings.ToUpper(code): // ERR, which the client takes away: all but "not now"
 		return fmt.Errorf("store %s: %w", d.place, err)
 	}

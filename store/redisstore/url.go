@@ -70,6 +70,7 @@ func (a address) place() string {
 func parse(text string) (address, error) {
 	var a address
 	scheme, rest, _ := strings.Cut(text, "://")
+	scheme = strings.ToLower(scheme)
 	known, ok := schemes[scheme]
 	if !ok {
 		return a, wrong("redis", "its address does not begin with redis://, rediss://, redis+sentinel:// or redis+cluster://")
