@@ -1,13 +1,17 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -175,6 +179,47 @@ func usage() (u syscall.Rusage) {
 func cpu() time.Duration {
 	u := usage()
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// spent is what some work took.
+type spent struct {
+	time time.Duration
+	cpu  time.Duration // of this process, and of the servers that it has started
+}
+
+func spend(work func() error) (s spent, err error) {
+	begun, used := time.Now(), cpu()+childrenCPU()
+	err = work()
+	return spent{time.Since(begun), cpu() + childrenCPU() - used}, err
+}
+
+// childrenCPU is what the processes below this one have used so far, in steps of 10 ms, with those of them that have ended.
+func childrenCPU() (used time.Duration) {
+	parents, own := map[string]string{}, map[string]time.Duration{}
+	processes, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range processes {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		pid := filepath.Base(filepath.Dir(path))
+		parents[pid] = fields[1]
+		for _, ticks := range fields[11:15] { // user and system, its own and its ended children's
+			n, _ := strconv.Atoi(ticks)
+			own[pid] += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	self := strconv.Itoa(os.Getpid())
+	for pid := range parents {
+		for above := parents[pid]; above != ""; above = parents[above] {
+			if above == self {
+				used += own[pid]
+				break
+			}
+		}
+	}
+	return used
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -42,48 +42,48 @@ func BenchmarkRows(b *testing.B) {
 func benchmarkRows(b *testing.B, db *rowsDB) {
 	ways := []struct {
 		name string
-		run  func(workers int) (time.Duration, error)
-	}{{"cronce", db.timed(drainRows)}, {"by hand", db.timed(rowsByHand)}}
+		run  func(workers int) (spent, error)
+	}{{"cronce", db.filled(drainRows)}, {"by hand", db.filled(rowsByHand)}}
 	if db.engine == "postgres" {
 		ways = append(ways, struct {
 			name string
-			run  func(workers int) (time.Duration, error)
-		}{"River", func(workers int) (time.Duration, error) { return riverRows(db.url, workers) }})
+			run  func(workers int) (spent, error)
+		}{"River", func(workers int) (spent, error) { return riverRows(db.url, workers) }})
 	}
 	for _, workers := range []int{8, 64} {
-		found := make([][]float64, len(ways))
+		rates, efforts := make([][]float64, len(ways)), make([][]float64, len(ways))
 		for range *rounds {
 			for i, way := range ways {
-				took, err := way.run(workers)
+				s, err := way.run(workers)
 				if err != nil {
 					b.Fatalf("%s on %s: %v", way.name, db.engine, err)
 				}
-				found[i] = append(found[i], float64(*rowsCount)/took.Seconds())
+				rates[i] = append(rates[i], float64(*rowsCount)/s.time.Seconds())
+				efforts[i] = append(efforts[i], float64(*rowsCount)/s.cpu.Seconds())
 			}
 		}
 		for i, way := range ways {
 			b.Run(fmt.Sprintf("workers=%d/%s", workers, way.name), func(b *testing.B) {
 				b.ReportMetric(0, "ns/op")
-				b.ReportMetric(median(found[i]), "rows/s")
-				b.ReportMetric(median(found[i])/median(found[1]), "of-by-hand")
+				b.ReportMetric(median(rates[i]), "rows/s")
+				b.ReportMetric(median(rates[i])/median(rates[1]), "of-by-hand")
+				b.ReportMetric(median(efforts[i]), "rows/cpu-s")
 			})
 		}
 	}
 }
 
-// timed fills the table, works it off, and looks at what became of it.
-func (db *rowsDB) timed(run func(db *sql.DB, engine string, workers int) error) func(workers int) (time.Duration, error) {
-	return func(workers int) (time.Duration, error) {
+// filled fills the table, works it off, and looks at what became of it.
+func (db *rowsDB) filled(run func(db *sql.DB, engine string, workers int) error) func(workers int) (spent, error) {
+	return func(workers int) (spent, error) {
 		if err := db.fill(0, *rowsCount); err != nil {
-			return 0, err
+			return spent{}, err
 		}
-		begun := time.Now()
-		err := run(db.DB, db.engine, workers)
-		took := time.Since(begun)
+		s, err := spend(func() error { return run(db.DB, db.engine, workers) })
 		if n := db.count("status = 'sent' AND cronce_attempts = 1"); err == nil && n != *rowsCount {
 			err = fmt.Errorf("%d rows are sent", n)
 		}
-		return took, err
+		return s, err
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
@@ -227,20 +226,20 @@ func anys(ids []int64) []any {
 }
 
 // riverRows is how long River takes for as many jobs that do nothing.
-func riverRows(address string, workers int) (time.Duration, error) {
+func riverRows(address string, workers int) (s spent, err error) {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, address)
 	if err != nil {
-		return 0, err
+		return s, err
 	}
 	defer pool.Close()
 	driver := riverpgxv5.New(pool)
 	migrator, err := rivermigrate.New(driver, nil)
 	if err != nil {
-		return 0, err
+		return s, err
 	}
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
-		return 0, err
+		return s, err
 	}
 	worker := &riverWorker{all: int64(*rowsCount), done: make(chan struct{})}
 	all := river.NewWorkers()
@@ -249,7 +248,7 @@ func riverRows(address string, workers int) (time.Duration, error) {
 	client, err := river.NewClient(driver, &river.Config{Workers: all, FetchCooldown: river.FetchCooldownMin, FetchPollInterval: river.FetchPollIntervalMin,
 		Logger: slog.New(slog.DiscardHandler), Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}}})
 	if err != nil {
-		return 0, err
+		return s, err
 	}
 	for n := *rowsCount; n > 0; n -= 1000 {
 		jobs := make([]river.InsertManyParams, min(n, 1000))
@@ -257,24 +256,25 @@ func riverRows(address string, workers int) (time.Duration, error) {
 			jobs[i].Args = riverJob{}
 		}
 		if _, err := client.InsertManyFast(ctx, jobs); err != nil {
-			return 0, err
+			return s, err
 		}
 	}
-	begun := time.Now()
-	if err := client.Start(ctx); err != nil {
-		return 0, err
+	s, err = spend(func() error {
+		if err := client.Start(ctx); err != nil {
+			return err
+		}
+		<-worker.done
+		return client.Stop(ctx) // when all are recorded
+	})
+	if err != nil {
+		return s, err
 	}
-	<-worker.done
-	if err := client.Stop(ctx); err != nil { // when all are recorded
-		return 0, err
-	}
-	took := time.Since(begun)
 	var n int
 	if err := pool.QueryRow(ctx, "SELECT COUNT(*) FROM river_job WHERE state <> 'completed'").Scan(&n); err != nil || n > 0 {
-		return 0, fmt.Errorf("%d jobs are not completed: %w", n, err)
+		return s, fmt.Errorf("%d jobs are not completed: %w", n, err)
 	}
 	_, err = pool.Exec(ctx, "TRUNCATE river_job")
-	return took, err
+	return s, err
 }
 
 type riverJob struct{}

@@ -14,6 +14,7 @@ import (
 type lane struct {
 	d        *Drainer
 	conn     *sql.Conn
+	kept     bool // conn is ours until the lane ends
 	prepared map[string]*sql.Stmt
 }
 
@@ -67,7 +68,7 @@ func (l *lane) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.conn, l.prepared = conn, map[string]*sql.Stmt{}
+	l.conn, l.kept, l.prepared = conn, l.d.keeps(), map[string]*sql.Stmt{}
 	if session := l.d.engine.session(); session != "" {
 		if err := l.simple(ctx, session); err != nil {
 			l.drop()
@@ -77,25 +78,44 @@ func (l *lane) open(ctx context.Context) error {
 	return nil
 }
 
-// rest gives the connection back where nothing was set in it.
+// rest gives the connection back where none is kept.
 func (l *lane) rest() {
-	if l.conn != nil && l.d.engine.session() == "" {
-		l.conn.Close()
-		l.conn = nil
+	if l.conn != nil && !l.kept {
+		l.end()
 	}
 }
 
-// drop closes the connection itself: it is in an unknown state, or has settings that are ours.
+// end gives the connection back to the pool, or closes it where it has settings that are ours.
+func (l *lane) end() {
+	if l.conn == nil {
+		return
+	}
+	if l.d.engine.session() != "" {
+		l.drop()
+		return
+	}
+	l.forget()
+	l.conn.Close()
+	l.conn = nil
+}
+
+// drop closes the connection itself: it is in an unknown state.
 func (l *lane) drop() {
 	if l.conn == nil {
 		return
 	}
-	for _, s := range l.prepared {
-		s.Close()
-	}
+	l.forget()
 	l.conn.Raw(func(any) error { return driver.ErrBadConn })
 	l.conn.Close()
 	l.conn = nil
+}
+
+// forget closes what is prepared.
+func (l *lane) forget() {
+	for text, s := range l.prepared {
+		s.Close()
+		delete(l.prepared, text)
+	}
 }
 
 // simple is a statement without arguments or answer.
@@ -144,10 +164,10 @@ func (l *lane) query(ctx context.Context, s *statement, read func(scan func(...a
 	return eachOf(found, err, read)
 }
 
-// prepare keeps statements where the driver would prepare them anew each time, which is a round trip more.
+// prepare keeps statements where the driver would prepare them anew each time.
 // It is nil where none is kept.
 func (l *lane) prepare(ctx context.Context, s *statement) (*sql.Stmt, error) {
-	if l.d.engine.session() == "" {
+	if !l.kept || !l.d.engine.prepares() {
 		return nil, nil
 	}
 	text := s.text.String()
@@ -155,10 +175,7 @@ func (l *lane) prepare(ctx context.Context, s *statement) (*sql.Stmt, error) {
 		return stmt, nil
 	}
 	if len(l.prepared) >= maxPrepared {
-		for text, stmt := range l.prepared {
-			stmt.Close()
-			delete(l.prepared, text)
-		}
+		l.forget()
 	}
 	stmt, err := l.conn.PrepareContext(ctx, text)
 	if err == nil {
@@ -169,6 +186,13 @@ func (l *lane) prepare(ctx context.Context, s *statement) (*sql.Stmt, error) {
 
 // maxPrepared bounds what the server has to remember for a connection.
 const maxPrepared = 100
+
+// keeps reports whether lanes keep their connections. Where a connection has no settings of ours, a pool that is small is
+// left to the handlers.
+func (d *Drainer) keeps() bool {
+	most := d.db.Stats().MaxOpenConnections
+	return d.engine.session() != "" || most == 0 || most >= d.options.Workers+lanes+1
+}
 
 // checkPool refuses a pool in which the drain would wait for connections that it has itself.
 func (d *Drainer) checkPool() error {

@@ -5,7 +5,7 @@ import "context"
 // Count counts the rows by state, without a lock.
 func (d *Drainer) Count(ctx context.Context) (Counts, error) {
 	l := &lane{d: d}
-	defer l.drop()
+	defer l.end()
 	c, err := d.count(ctx, l, true)
 	return c, d.unavailable(err)
 }

@@ -21,7 +21,7 @@ type Doubt struct {
 // have been done twice. The ones that were started last come first, limit of them at most.
 func (d *Drainer) Doubts(ctx context.Context, limit int) (all []Doubt, err error) {
 	l := &lane{d: d}
-	defer l.drop()
+	defer l.end()
 	t := d.table.Columns
 	s := d.statement().add("SELECT ", d.keys(), ", CASE")
 	for i := range words.list() {

@@ -3,6 +3,7 @@ package rows
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/cronce/cronce"
@@ -23,7 +24,7 @@ func (d *Drainer) Drain(ctx context.Context, handle Handler) (Result, error) {
 	w.loop(ctx)
 	w.count()
 	for _, l := range []*lane{w.claims, w.turns, w.keeps} {
-		l.drop()
+		l.end()
 	}
 	return w.result, w.stop
 }
@@ -38,7 +39,9 @@ func (d *Drainer) begin(ctx context.Context, handle Handler) *drain {
 		turns:   &lane{d: d},
 		keeps:   &lane{d: d},
 		running: map[*item]bool{},
+		seek:    make(chan struct{}, 1),
 		claimed: make(chan catch, 1),
+		take:    make(chan turn, 1),
 		turned:  make(chan turn, 1),
 		renewed: make(chan renewal, 1),
 		ended:   make(chan result, d.options.Workers),
@@ -68,7 +71,9 @@ type drain struct {
 	nothing bool          // the last claim found nothing that is due
 	fresh   time.Duration // until when that is not doubted
 
+	seek     chan struct{}
 	claimed  chan catch
+	take     chan turn
 	turned   chan turn
 	renewed  chan renewal
 	ended    chan result
@@ -83,6 +88,12 @@ type drain struct {
 
 // loop ends when all that was claimed is on record again.
 func (w *drain) loop(ctx context.Context) {
+	var lanes sync.WaitGroup
+	lanes.Go(w.claimer)
+	lanes.Go(w.recorder)
+	defer lanes.Wait()
+	defer close(w.take)
+	defer close(w.seek)
 	stopped := ctx.Done()
 	var grace <-chan time.Time
 	keep := time.NewTicker(w.options.Lease / 3)
@@ -98,7 +109,7 @@ func (w *drain) loop(ctx context.Context) {
 		}
 		if !w.claiming && !waiting && w.stop == nil && !w.nothing && len(w.queue) <= w.search.size/2 {
 			w.claiming = true
-			go func() { w.claimed <- w.seek() }()
+			w.seek <- struct{}{}
 		}
 		unpaced := w.pace.wait()
 		if !w.turning && !gathering && w.turnable(unpaced == 0) {
@@ -141,8 +152,15 @@ func (w *drain) loop(ctx context.Context) {
 				w.gather.Reset(w.took / 2)
 			}
 		case r := <-w.ended:
-			delete(w.running, r.it)
-			w.results = append(w.results, r)
+			for more := true; more; {
+				delete(w.running, r.it)
+				w.results = append(w.results, r)
+				select {
+				case r = <-w.ended:
+				default:
+					more = false
+				}
+			}
 			// Others that were started with it come soon, and can share its transaction.
 			if len(w.running) > 0 && !gathering && w.took > 0 {
 				gathering = true
@@ -157,6 +175,20 @@ func (w *drain) loop(ctx context.Context) {
 			w.renewing = false
 			w.kept(r)
 		}
+	}
+}
+
+// claimer makes the claims that are asked for. It stays, as a goroutine of its own for each would grow its stack each time.
+func (w *drain) claimer() {
+	for range w.seek {
+		w.claimed <- w.claimRows()
+	}
+}
+
+// recorder makes turns.
+func (w *drain) recorder() {
+	for t := range w.take {
+		w.turned <- w.makeTurn(t)
 	}
 }
 

@@ -23,7 +23,8 @@ type Drainer struct {
 // column, a view, a key that is not unique, columns that do not fit what they are to hold, states that the
 // state column would change, rows without a state. It writes nothing. What is merely slow is said by Preflight.
 //
-// The pool must allow three connections more than the handlers use, on SQLite one.
+// A Drain keeps three connections beside those that the handlers use. On Postgres and SQLite it keeps none where the
+// pool allows fewer than the workers and four.
 func Open(ctx context.Context, db *sql.DB, t Table, o Options) (*Drainer, error) {
 	d, err := prepare(ctx, db, t, o)
 	if err != nil {
@@ -41,7 +42,7 @@ func Open(ctx context.Context, db *sql.DB, t Table, o Options) (*Drainer, error)
 // try runs what a claim selects, for what only the database can say of it, and looks for rows that nobody would ever claim.
 func (d *Drainer) try(ctx context.Context) error {
 	l := &lane{d: d}
-	defer l.drop()
+	defer l.end()
 	if _, err := d.waiting(ctx, l); err != nil {
 		if d.engine.refused(err) {
 			return d.refuse("mend the description; is it Where (where)?", "the database does not take the statement that looks for rows: %v", err)

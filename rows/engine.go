@@ -29,8 +29,11 @@ type engine interface {
 	// index is the statement that makes an index.
 	index(name, table string, columns ...string) string
 
-	// session is what a connection begins with; empty: nothing, and it is given back to the pool after each use.
+	// session is what a connection begins with; empty: nothing, and it may be given back to the pool.
 	session() string
+	// prepares reports whether statements are to be prepared, as the driver keeps none: on Postgres it does, where no
+	// pooler forbids it.
+	prepares() bool
 	// begin starts a transaction, at READ COMMITTED where there is a choice.
 	begin() string
 	// tuples says how to ask for some keys of several columns: by alternatives (a = 1 AND b = 2 OR …), or in a

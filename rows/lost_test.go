@@ -48,8 +48,8 @@ func TestLostCommits(t *testing.T) {
 		var commits, lost atomic.Int64
 		broken := *db
 		broken.DB = sql.OpenDB(mute{autocommit{db.Driver(), db.source}, func(query string) bool {
-			// Also the one statement that claims by itself.
-			if query != "COMMIT" && !strings.HasPrefix(query, "WITH c") {
+			// Also the statements that are a claim or a turn by themselves.
+			if query != "COMMIT" && !strings.HasPrefix(query, "WITH c") && !strings.HasPrefix(query, "UPDATE") {
 				return false
 			}
 			if commits.Add(1)%5 != 0 {
@@ -91,6 +91,10 @@ type muted struct {
 
 func (m *muted) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	found, err := m.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
+	return m.answer(query, found, err)
+}
+
+func (m *muted) answer(query string, found driver.Rows, err error) (driver.Rows, error) {
 	if err == nil && m.lose(query) {
 		for err == nil { // until the server has done it
 			err = found.Next(make([]driver.Value, len(found.Columns())))
@@ -109,9 +113,31 @@ func (m *muted) ExecContext(ctx context.Context, query string, args []driver.Nam
 	return result, err
 }
 
-func (m *muted) gone() error {
-	m.Conn.Close()
-	return io.ErrUnexpectedEOF
+func (m *muted) Prepare(query string) (driver.Stmt, error) {
+	stmt, err := m.Conn.Prepare(query)
+	return &mutedStatement{stmt, m, query}, err
+}
+
+// gone leaves the connection to its user to close: SQLite's has statements that go first.
+func (m *muted) gone() error { return io.ErrUnexpectedEOF }
+
+type mutedStatement struct {
+	driver.Stmt
+	on    *muted
+	query string
+}
+
+func (s *mutedStatement) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	found, err := s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
+	return s.on.answer(s.query, found, err)
+}
+
+func (s *mutedStatement) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	result, err := s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
+	if err == nil && s.on.lose(s.query) {
+		return nil, s.on.gone()
+	}
+	return result, err
 }
 
 // TestCutConnections defends the same with a network that takes requests and closes connections in place of
@@ -209,27 +235,33 @@ func TestServerKilled(t *testing.T) {
 }
 
 // TestLateStart defends that no handler is called with less of its lease left than its time-out: a start that was acknowledged
-// too late is taken back, and is no attempt.
+// too late, or found on record when another attempt was made, is taken back, and is no attempt.
 func TestLateStart(t *testing.T) {
 	t.Parallel()
-	db := sqlite(t)
-	db.fill(notices, 1)
-	var slept atomic.Bool
-	slow := *db
-	slow.DB = sql.OpenDB(mute{autocommit{db.Driver(), db.source}, func(query string) bool {
-		if query == "COMMIT" && slept.CompareAndSwap(false, true) { // the first is that of the start
-			time.Sleep(hasty.Lease - hasty.Timeout - 500*time.Millisecond)
-		}
-		return false
-	}})
-	t.Cleanup(func() { slow.Close() })
-	result, err := slow.open(notices, hasty).Drain(t.Context(), func(_ context.Context, row rows.Row) error {
-		if row.Attempt != 1 {
-			t.Errorf("the handler is called for attempt %d", row.Attempt)
-		}
-		return nil
-	})
-	if want := (rows.Result{Sent: 1, Returned: 1}); result != want || err != nil {
-		t.Errorf("%+v, %v", result, err)
+	for name, lost := range map[string]bool{"slow": false, "lost": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := sqlite(t)
+			db.fill(notices, 1)
+			var slept atomic.Bool
+			slow := *db
+			slow.DB = sql.OpenDB(mute{autocommit{db.Driver(), db.source}, func(query string) bool {
+				if strings.Contains(query, " + 1") && slept.CompareAndSwap(false, true) { // an attempt more: the start
+					time.Sleep(hasty.Lease - hasty.Timeout - 500*time.Millisecond)
+					return lost
+				}
+				return false
+			}})
+			t.Cleanup(func() { slow.Close() })
+			result, err := slow.open(notices, hasty).Drain(t.Context(), func(_ context.Context, row rows.Row) error {
+				if row.Attempt != 1 {
+					t.Errorf("the handler is called for attempt %d", row.Attempt)
+				}
+				return nil
+			})
+			if want := (rows.Result{Sent: 1, Returned: 1}); result != want || err != nil {
+				t.Errorf("%+v, %v", result, err)
+			}
+		})
 	}
 }

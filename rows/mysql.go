@@ -163,6 +163,8 @@ func (e *mysql) isolation() string {
 	return "transaction_isolation"
 }
 
+func (e *mysql) prepares() bool { return true }
+
 func (e *mysql) begin() string { return "START TRANSACTION" }
 
 // tuples: of a list (a, b) IN ((?, ?), (?, ?)) MariaDB 10.11 finds the first only where a text is of another

@@ -123,6 +123,8 @@ func (e *postgres) index(name, table string, columns ...string) string {
 
 func (e *postgres) session() string { return "" }
 
+func (e *postgres) prepares() bool { return false }
+
 func (e *postgres) begin() string { return "BEGIN ISOLATION LEVEL READ COMMITTED" }
 
 func (e *postgres) tuples() (bool, string) { return false, "" }

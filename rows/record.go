@@ -74,6 +74,41 @@ func (d *Drainer) start(ctx context.Context, l *lane, items []*item) (ours map[*
 	return ours, nil
 }
 
+// atOnce is the one statement for a turn of rows that are sent and of others that begin, all of one claim; nil: it is
+// another turn. Which of both a row is says its start: where it is on record but
+// was not to be made, or is not but was, the row is passed over.
+func (d *Drainer) atOnce(results []result, starts []*item) *statement {
+	if len(results) == 0 || len(starts) == 0 || d.table.Side != "" {
+		return nil
+	}
+	token := starts[0].token
+	items := make([]*item, 0, len(results)+len(starts))
+	for _, r := range results {
+		if r.to != sent || r.it.token != token {
+			return nil
+		}
+		items = append(items, r.it)
+	}
+	for _, it := range starts {
+		if it.token != token {
+			return nil
+		}
+		items = append(items, it)
+	}
+	t := d.table.Columns
+	starting := "CASE WHEN " + d.engine.quote(t.StartedAt) + " IS NULL THEN "
+	s := d.statement().add("UPDATE ").name(d.facts()).add(" SET ").name(d.table.State).add(" = ", starting).name(d.table.State).add(" ELSE ").arg(d.kept(sent)).add(" END")
+	s.add(", ").name(t.LeaseUntil).add(" = ", starting).after(t.LeaseUntil, d.options.Lease).add(" END")
+	s.add(", ").name(t.Attempts).add(" = ", starting, "COALESCE(").name(t.Attempts).add(", 0) + 1 ELSE ").name(t.Attempts).add(" END")
+	for _, c := range []string{t.LastError, t.NextAttemptAt} {
+		s.add(", ").name(c).add(" = ", starting).name(c).add(" END")
+	}
+	// The last, as MySQL sets one after the other.
+	s.add(", ").name(t.StartedAt).add(" = COALESCE(").name(t.StartedAt).add(", ").now(t.StartedAt).add(")")
+	s.add(" WHERE ").keyed("", keysOf(items)).add(" AND ").is(t.Token, token).add(" AND ").still(d.table.State, d.kept(sending))
+	return s.add(" AND (").keyed("", keysOf(starts)).add(") = (").name(t.StartedAt).add(" IS NULL)")
+}
+
 // renew prolongs the leases of rows, and returns those that are no longer ours.
 func (d *Drainer) renew(ctx context.Context, l *lane, items []*item) (lost []*item, err error) {
 	t := d.table.Columns

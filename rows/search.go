@@ -43,8 +43,8 @@ func (s *search) again(patience time.Duration) bool {
 
 func (s *search) found() { s.tries, s.said = 0, "" }
 
-// seek claims rows. Where there are none it looks for those of dead workers, and for what others have locked.
-func (w *drain) seek() (c catch) {
+// claimRows claims rows. Where there are none it looks for those of dead workers, and for what others have locked.
+func (w *drain) claimRows() (c catch) {
 	s := w.search
 	begin := now()
 	asked := begin

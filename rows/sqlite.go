@@ -21,7 +21,9 @@ func (e *sqlite) quote(name string) string {
 // stored is an expression: drivers make times of what a column that is declared as a date has.
 func (e *sqlite) stored(column string) string { return "+" + column }
 
-func (e *sqlite) placeholder(int) string { return "?" }
+// placeholder has a plus, which changes no value: with a bare one SQLite may go by the value when it plans (where
+// ANALYZE has kept samples), and then plans a prepared statement anew for each other one.
+func (e *sqlite) placeholder(int) string { return "+?" }
 
 // now is UTC, as text: 2026-11-30 14:00:00.000.
 func (e *sqlite) now(column) string { return "strftime('%Y-%m-%d %H:%M:%f', 'now')" }
@@ -156,6 +158,8 @@ func (e *sqlite) index(name, table string, columns ...string) string {
 }
 
 func (e *sqlite) session() string { return "" }
+
+func (e *sqlite) prepares() bool { return true }
 
 // begin takes the write lock at once: a transaction that reads first cannot get it once another has written.
 func (e *sqlite) begin() string { return "BEGIN IMMEDIATE" }

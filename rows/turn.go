@@ -12,6 +12,8 @@ type turn struct {
 	results []result
 	starts  []*item
 
+	patience time.Duration // for how long to try
+
 	at         time.Duration // when the transaction that counted was begun
 	took       time.Duration
 	ours       map[*item]bool
@@ -34,42 +36,70 @@ func (w *drain) turn() {
 		t.starts, w.queue = w.queue[:n:n], w.queue[n:]
 	}
 	w.turning = true
-	patience := w.patience()
-	if errors.As(w.stop, new(*UnavailableError)) {
-		patience = 0
+	if t.patience = w.patience(); errors.As(w.stop, new(*UnavailableError)) {
+		t.patience = 0
 	}
-	go func() { w.turned <- w.take(t, patience) }()
+	w.take <- t
 }
 
-// take makes the turn.
-func (w *drain) take(t turn, patience time.Duration) turn {
-	switch t.err = w.insist(&t, patience); {
+// makeTurn is called by the recorder.
+func (w *drain) makeTurn(t turn) turn {
+	switch t.err = w.insist(&t); {
 	case t.err == nil:
-		t.took = now() - t.at
 	case w.engine.refused(t.err):
-		return w.oneByOne(t, patience)
+		return w.oneByOne(t)
 	default:
 		t.unrecorded, t.unstarted, t.ours = t.results, t.starts, nil
 	}
 	return t
 }
 
-// insist attempts a turn again and again, where the database does not answer or is busy.
-func (w *drain) insist(t *turn, patience time.Duration) error {
-	begin := now()
+// insist attempts a turn again and again, where the database does not answer or is busy. The leases of what it starts
+// count from the first attempt that may have been the one.
+func (w *drain) insist(t *turn) error {
+	begin, unsure := now(), false
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		if !unsure {
+			t.at = now()
+		}
 		err := w.attempt(t)
-		if err == nil || w.engine.refused(err) || now()-begin+pause > patience || wait(w.base, pause) != nil {
+		if err == nil || w.engine.refused(err) || now()-begin+pause > t.patience || wait(w.base, pause) != nil {
 			return err
 		}
+		unsure = unsure || !w.engine.again(err)
 	}
 }
 
 func (w *drain) attempt(t *turn) error {
 	ctx, cancel := w.statementTime()
 	defer cancel()
-	t.at = now()
-	return w.turns.transact(ctx, func() error {
+	begun := now()
+	defer func() { t.took = now() - begun }()
+	if s := w.atOnce(t.results, t.starts); s != nil {
+		var n int64
+		err := w.turns.single(ctx, func() (err error) {
+			n, err = w.turns.exec(ctx, s)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if n == int64(len(t.results)+len(t.starts)) {
+			t.ours = make(map[*item]bool, n)
+			for _, r := range t.results {
+				t.ours[r.it] = true
+			}
+			for _, it := range t.starts {
+				t.ours[it] = true
+			}
+			return nil
+		} // else which? The transaction reads it back.
+	}
+	transaction := w.turns.transact
+	if w.table.Side == "" && len(alike(t.results))+len(byToken(t.starts)) == 1 {
+		transaction = w.turns.single // one statement is one by itself
+	}
+	return transaction(ctx, func() error {
 		ours, err := w.record(ctx, w.turns, t.results)
 		if err != nil {
 			return err
@@ -88,11 +118,11 @@ func (w *drain) attempt(t *turn) error {
 
 // oneByOne makes a turn of each row, so that one which the database refuses (by a trigger, a constraint) does not keep
 // the others from being recorded.
-func (w *drain) oneByOne(t turn, patience time.Duration) turn {
+func (w *drain) oneByOne(t turn) turn {
 	all := turn{results: t.results, starts: t.starts, at: now(), ours: map[*item]bool{}}
 	for _, r := range t.results {
-		one := turn{results: []result{r}}
-		if err := w.insist(&one, patience); err != nil {
+		one := turn{results: []result{r}, patience: t.patience}
+		if err := w.insist(&one); err != nil {
 			all.err, all.unrecorded = err, append(all.unrecorded, r)
 		}
 		for it := range one.ours {
@@ -100,8 +130,8 @@ func (w *drain) oneByOne(t turn, patience time.Duration) turn {
 		}
 	}
 	for _, it := range t.starts {
-		one := turn{starts: []*item{it}}
-		if err := w.insist(&one, patience); err != nil {
+		one := turn{starts: []*item{it}, patience: t.patience}
+		if err := w.insist(&one); err != nil {
 			all.err, all.unstarted = err, append(all.unstarted, it)
 		}
 		for it := range one.ours {
