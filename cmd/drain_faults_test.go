@@ -3,6 +3,7 @@ package cmd_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -94,13 +95,44 @@ func TestDrain_Term(t *testing.T) {
 		w.awaitSends(4)
 		s.cmd.Process.Signal(syscall.SIGTERM)
 		s.await(t, 0, "got SIGTERM")
-		s.cmd.Process.Signal(syscall.SIGTERM)
-		if <-s.gone; s.cmd.ProcessState.ExitCode() != 76 {
+		s.term()
+		if s.cmd.ProcessState.ExitCode() != 76 {
 			t.Errorf("exit %d after two TERMs", s.cmd.ProcessState.ExitCode())
 		}
 		w.has("pending 8, sent 2, unknown 2")
 		w.awaitNone()
 	})
+}
+
+// term sends TERM until the program has ended: one that comes right after the first belongs to it.
+func (s *server) term() {
+	for {
+		s.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-s.gone:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// A TERM to the drain and another one to its group, as timeout(1) sends them, are one: what is worked on comes to its end.
+func TestDrain_TermToTheGroup(t *testing.T) {
+	t.Parallel()
+	w := newDrained(t, "sqlite", 5)
+	cmd := w.command(append([]string{"--workers", "2"}, logged(`while [ ! -e "$DIR/go" ]; do sleep 0.02; done`)...)...)
+	timeout, err := exec.LookPath("timeout")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Path, cmd.Args = timeout, append([]string{"timeout", "600"}, cmd.Args...)
+	s := startServer(t, cmd)
+	w.awaitSends(2)
+	s.cmd.Process.Signal(syscall.SIGTERM) // it passes this on as it would its own, at its time
+	s.await(t, 0, "got SIGTERM")
+	write(t, w.dir+"/go", "")
+	<-s.gone
+	w.has("pending 3, sent 2")
 }
 
 // A run that is ended at its timeout ends its drain in order: what was worked on is in doubt, and on record as such, the rest is pending,

@@ -101,7 +101,8 @@ func (d *drain) run(ctx context.Context) error {
 	return d.verdict(sum, err, syscall.Signal(got.Load()))
 }
 
-// signals stops the drain at the first signal, and what is worked on at the second one, until done ends. got is the first.
+// signals stops the drain at the first signal, and what is worked on at a second one that does not belong to the first, until done
+// ends. got is the first.
 func (d *drain) signals(done context.Context, endNow func()) (got *atomic.Int32) {
 	got = new(atomic.Int32)
 	signals := make(chan os.Signal, 2)
@@ -112,10 +113,15 @@ func (d *drain) signals(done context.Context, endNow func()) (got *atomic.Int32)
 	}
 	go func() {
 		defer signal.Stop(signals)
-		for n := 1; ; n++ {
+		for asked := (time.Time{}); ; {
 			select {
 			case s := <-signals:
-				if n > 1 {
+				switch {
+				case asked.IsZero():
+					asked = time.Now()
+				case time.Since(asked) < sameSignal:
+					continue
+				default:
 					endNow()
 					continue
 				}
