@@ -21,7 +21,7 @@ type LogTable struct {
 	Name    string
 	Target  string   // the column that says to whom or what
 	Content []string // the columns that say what
-	Time    string   // the column that says when; integers are Unix seconds, times without a zone are taken as UTC
+	Time    string   // the column that says when; integers are Unix seconds or milliseconds, times without a zone are taken as UTC
 
 	// State is the column that says what came of a send, and Sent its values for what was sent, or may
 	// have been. Empty State: each row is a send. Empty Sent: sent and unknown.
@@ -42,7 +42,8 @@ type Repeat struct {
 // Duplicates lists what a send log has more than once within the window (0: 1h), the most often first. The database groups and
 // sorts; here one group is in memory at a time.
 //
-// Errors: a *[TableError], what the database says, the context's; one error ends the list.
+// Errors: a *[TableError], what the database says, the context's; one error ends the list. Sends whose time cannot be read are in no
+// group: that there are some is a *[TableError] too, behind all that was found.
 func Duplicates(ctx context.Context, db *sql.DB, t LogTable, window time.Duration) iter.Seq2[Repeat, error] {
 	return func(yield func(Repeat, error) bool) {
 		err := t.repeats(ctx, db, window, func(r Repeat) error {
@@ -111,7 +112,7 @@ func (t LogTable) repeats(ctx context.Context, db *sql.DB, window time.Duration,
 		return err
 	}
 	contents := make([]sql.NullString, len(t.Content))
-	return each(ctx, db, func(scan func(...any) error) error {
+	err = each(ctx, db, func(scan func(...any) error) error {
 		r := Repeat{Content: make([]string, len(contents))}
 		var first, last float64
 		into := []any{&r.Target, &first, &last, &r.Sends}
@@ -130,6 +131,28 @@ func (t LogTable) repeats(ctx context.Context, db *sql.DB, window time.Duration,
 		}
 		return found(r)
 	}, query, args...)
+	if err != nil {
+		return err
+	}
+	return t.undated(ctx, db, e, l)
+}
+
+// undated is an error about sends of which nobody can say when they were.
+func (t LogTable) undated(ctx context.Context, db *sql.DB, e engine, l looks) error {
+	at, err := seconds(e, l, t)
+	if err != nil {
+		return err
+	}
+	sends, args := t.sends(e)
+	var n int64
+	err = db.QueryRowContext(ctx, "SELECT COUNT(*)"+sends+" AND "+at+" IS NULL", args...).Scan(&n)
+	if err != nil || n == 0 {
+		return err
+	}
+	return &TableError{
+		Table: t.Name, What: fmt.Sprintf("%d sends have no time that can be read in column %s: whether they were duplicates is not known", n, t.Time),
+		Cure: "times as 2026-11-30 10:00:00 or 2026-11-30T10:00:00Z can be read, and Unix seconds and milliseconds; name the column that says when, or leave these rows out",
+	}
 }
 
 // query is one statement: spans of sends, of which each is within the window of the one before.
@@ -151,7 +174,17 @@ func (t LogTable) query(e engine, l looks, window time.Duration) (query string, 
 		fmt.Fprintf(&inner, ", %s AS content%d", content, i)
 		same += ", content" + strconv.Itoa(i)
 	}
-	fmt.Fprintf(&inner, " FROM %s WHERE %s IS NOT NULL AND %s IS NOT NULL", e.quote(t.Name), e.quote(t.Time), e.quote(t.Target))
+	sends, args := t.sends(e)
+	inner.WriteString(sends + " AND " + at + " IS NOT NULL")
+	return fmt.Sprintf(`WITH sends AS (SELECT log.*, LAG(sent_at) OVER (PARTITION BY %[1]s ORDER BY sent_at) AS earlier FROM (%[2]s) log),
+spans AS (SELECT sends.*, SUM(CASE WHEN sent_at - earlier <= %[3]s THEN 0 ELSE 1 END) OVER (PARTITION BY %[1]s ORDER BY sent_at ROWS UNBOUNDED PRECEDING) AS span FROM sends)
+SELECT target, MIN(sent_at), MAX(sent_at), COUNT(*)%[4]s FROM spans GROUP BY %[1]s, span HAVING COUNT(*) > 1 ORDER BY COUNT(*) DESC, MIN(sent_at)`,
+		same, inner.String(), strconv.FormatFloat(window.Seconds(), 'f', 3, 64), strings.TrimPrefix(same, "target")), args, nil
+}
+
+// sends is what of the table are sends.
+func (t LogTable) sends(e engine) (from string, args []any) {
+	from = fmt.Sprintf(" FROM %s WHERE %s IS NOT NULL", e.quote(t.Name), e.quote(t.Target))
 	if t.State != "" {
 		sent := t.Sent
 		if len(sent) == 0 {
@@ -162,28 +195,26 @@ func (t LogTable) query(e engine, l looks, window time.Duration) (query string, 
 			args = append(args, s)
 			places[i] = e.placeholder(i + 1)
 		}
-		fmt.Fprintf(&inner, " AND %s IN (%s)", plainText(e, t.State), strings.Join(places, ", "))
+		from += fmt.Sprintf(" AND %s IN (%s)", plainText(e, t.State), strings.Join(places, ", "))
 	}
 	if t.Where != "" {
-		inner.WriteString(" AND (" + t.Where + ")")
+		from += " AND (" + t.Where + ")"
 	}
-	return fmt.Sprintf(`WITH sends AS (SELECT log.*, LAG(sent_at) OVER (PARTITION BY %[1]s ORDER BY sent_at) AS earlier FROM (%[2]s) log),
-spans AS (SELECT sends.*, SUM(CASE WHEN sent_at - earlier <= %[3]s THEN 0 ELSE 1 END) OVER (PARTITION BY %[1]s ORDER BY sent_at ROWS UNBOUNDED PRECEDING) AS span FROM sends)
-SELECT target, MIN(sent_at), MAX(sent_at), COUNT(*)%[4]s FROM spans GROUP BY %[1]s, span HAVING COUNT(*) > 1 ORDER BY COUNT(*) DESC, MIN(sent_at)`,
-		same, inner.String(), strconv.FormatFloat(window.Seconds(), 'f', 3, 64), strings.TrimPrefix(same, "target")), args, nil
+	return from, args
 }
 
-// seconds is SQL for the time in Unix seconds.
+// seconds is SQL for the time in Unix seconds, NULL where it cannot be read.
 func seconds(e engine, l looks, t LogTable) (string, error) {
 	c, _ := l.column(t.Time)
 	name := e.quote(t.Time)
 	_, lite := e.(*sqlite)
 	_, isMySQL := e.(*mysql)
 	switch {
+	case lite: // what a column is declared as says little of what is in it
+		return fmt.Sprintf("(CASE WHEN typeof(%[1]s) = 'integer' OR typeof(%[1]s) = 'text' AND %[1]s <> '' AND %[1]s NOT GLOB '*[^0-9]*' THEN %[2]s "+
+			"ELSE strftime('%%s', %[1]s) + ROUND(strftime('%%f', %[1]s) - strftime('%%S', %[1]s), 3) END)", name, unix("CAST("+name+" AS INTEGER)")), nil
 	case c.kind == integers:
-		return name, nil
-	case lite:
-		return fmt.Sprintf("(strftime('%%s', %[1]s) + ROUND(strftime('%%f', %[1]s) - strftime('%%S', %[1]s), 3))", name), nil
+		return unix(name), nil
 	case isMySQL && c.kind == instants:
 		return "(UNIX_TIMESTAMP(" + name + ") + 0e0)", nil
 	case isMySQL && c.kind == times: // UNIX_TIMESTAMP would take it as of the session's zone
@@ -192,6 +223,11 @@ func seconds(e engine, l looks, t LogTable) (string, error) {
 		return "EXTRACT(EPOCH FROM " + name + ")::float8", nil
 	}
 	return "", &TableError{Table: t.Name, What: fmt.Sprintf("column %s (%s) is no time", t.Time, c.declared), Cure: "name the column that says when it was sent"}
+}
+
+// unix is SQL for Unix seconds of a number that may be of milliseconds: seconds reach it in the year 5138, milliseconds did in 1973.
+func unix(number string) string {
+	return fmt.Sprintf("(CASE WHEN %[1]s < 100000000000 THEN %[1]s * 1.0 WHEN %[1]s < 100000000000000 THEN %[1]s / 1000.0 END)", number)
 }
 
 // plainText is SQL for a value as text that is compared by its bytes.
