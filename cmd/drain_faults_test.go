@@ -37,7 +37,7 @@ func TestDrain_Killed(t *testing.T) {
 		}
 		w.has(fmt.Sprintf("sent %d, unknown %d", rows-workers, workers))
 		w.once(rows)
-		if out := w.ok("", "report"); strings.Count(out, "unknown") != workers {
+		if out := w.exits(76, "rows in doubt", "report"); strings.Count(out, "unknown") != workers {
 			t.Errorf("the report:\n%s", out)
 		}
 	})

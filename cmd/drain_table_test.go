@@ -129,6 +129,18 @@ func (w *drained) end(args ...string) (code int, out string) {
 	return 0, string(text)
 }
 
+// apart is end with the two streams apart.
+func (w *drained) apart(args ...string) (stdout, stderr string, code int) {
+	w.t.Helper()
+	var out, err strings.Builder
+	cmd := w.command(args...)
+	cmd.Stdout, cmd.Stderr = &out, &err
+	if failed := cmd.Run(); failed != nil {
+		code, _ = exitCode(failed)
+	}
+	return out.String(), err.String(), code
+}
+
 // ok runs a drain that must end with 0 and say so, and returns what it printed.
 func (w *drained) ok(says string, args ...string) string {
 	w.t.Helper()

@@ -53,7 +53,7 @@ func TestDrain_Command(t *testing.T) {
 			t.Errorf("the second attempt's environment:\n%s", env)
 		}
 		w.has("failed 2, sent 4, unknown 2")
-		if out := w.ok("", "report"); strings.Count(out, "unknown") != 2 || !strings.Contains(out, "exit 76") {
+		if out := w.exits(76, "2 rows in doubt", "report"); strings.Count(out, "unknown") != 2 || !strings.Contains(out, "exit 76") {
 			t.Errorf("the report:\n%s", out)
 		}
 		// Nothing to do, and nothing to mail.
@@ -97,16 +97,17 @@ func TestDrain_InsideRun(t *testing.T) {
 			Key, State, Run, Holder, Token string
 			Fence                          int64
 		}
-		if out := w.ok("", "report", "--job", "notices", "--json"); json.Unmarshal([]byte(out), &row) != nil || row.Key != "2" || row.Run != run.ID || row.Fence != run.Fence || row.Holder == "" || row.Token == "" {
+		out, _, code := w.apart("report", "--job", "notices", "--json")
+		if json.Unmarshal([]byte(out), &row) != nil || code != 76 || row.Key != "2" || row.Run != run.ID || row.Fence != run.Fence || row.Holder == "" || row.Token == "" {
 			t.Errorf("the report says %+v of run %s:\n%s", row, run.ID, out)
 		}
 
 		w.run("UPDATE notifications SET status = 'pending'")
 		stale := w.command(logged("")...)
 		stale.Env = append(stale.Env, "CRONCE_RUN_ID=stale", "CRONCE_JOB=notices", fmt.Sprintf("CRONCE_FENCE=%d", run.Fence-1))
-		out, err := stale.CombinedOutput()
-		if code, _ := exitCode(err); code != 70 || !strings.Contains(string(out), "a later run has claimed rows") {
-			t.Errorf("a stale run: %v\n%s", err, out)
+		text, err := stale.CombinedOutput()
+		if code, _ := exitCode(err); code != 70 || !strings.Contains(string(text), "a later run has claimed rows") {
+			t.Errorf("a stale run: %v\n%s", err, text)
 		}
 		w.has("pending 3")
 		w.once(3)
@@ -191,13 +192,19 @@ func TestDrain_Duplicates(t *testing.T) {
 		if out := w.ok("4 sent, 1 duplicate in ", append(same, logged("")...)...); !strings.Contains(out, "duplicate") {
 			t.Error(out)
 		}
-		if out := w.ok("u1@example.com", append([]string{"report", "--duplicates"}, same...)...); strings.Contains(out, "u2@") {
+		if out := w.exits(76, "u1@example.com", append([]string{"report", "--duplicates"}, same...)...); strings.Contains(out, "u2@") {
 			t.Errorf("the report:\n%s", out)
 		}
 		w.run("CREATE TABLE mailed (recipient VARCHAR(100), note VARCHAR(100), at INTEGER);\nINSERT INTO mailed VALUES ('x', 'a', 1000), ('x', 'a', 1500), ('x', 'a', 90000), ('y', 'a', 1000)")
-		log := []string{"report", "--duplicates", "--log-table", "mailed", "--log-time", "at", "--json"}
-		if out := w.ok(`"target":"x"`, append(log, same...)...); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"sends":2,"first":"1970-01-01T00:16:40Z","last":"1970-01-01T00:25:00Z"`) {
+		log := append([]string{"drain", "report", "--duplicates", "--log-table", "mailed", "--log-time", "at", "--json"}, same...)
+		if out := w.plain(76, log...); strings.Count(out, "\n") != 2 || !strings.Contains(out, `"sends":2,"first":"1970-01-01T00:16:40Z","last":"1970-01-01T00:25:00Z"`) {
 			t.Errorf("the report of a log:\n%s", out)
+		}
+		w.run("DELETE FROM mailed WHERE at = 1500")
+		w.ok("mailed: nothing was sent more than once", append([]string{"report", "--duplicates", "--log-table", "mailed", "--log-time", "at"}, same...)...)
+		w.run("INSERT INTO mailed VALUES ('x', 'a', NULL)")
+		if out := w.plain(78, log...); !strings.Contains(out, "1 sends have no time") || strings.Contains(out, "nothing was sent") {
+			t.Errorf("of a time that is not there:\n%s", out)
 		}
 		w.run("INSERT INTO notifications (id, recipient, note, status) VALUES (5, 'u1@example.com', 'hello', 'pending')")
 		w.exits(65, "1 failed", append(append(same, "--block-duplicates"), logged("")...)...)

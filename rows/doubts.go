@@ -17,8 +17,8 @@ type Doubt struct {
 	LastError string
 }
 
-// Doubts returns rows that are unknown, and those of which an attempt ended with its process, before a later one: their work may
-// have been done twice. The ones that were started last come first, limit of them at most.
+// Doubts returns rows that are unknown, and those of which an attempt ended with its process, before a later one or the last of all:
+// their work may have been done more than once, or not at all. A person who knows sets Crashes to 0. The ones that were started last come first, limit of them at most.
 func (d *Drainer) Doubts(ctx context.Context, limit int) (all []Doubt, err error) {
 	l := &lane{d: d}
 	defer l.end()
@@ -29,7 +29,8 @@ func (d *Drainer) Doubts(ctx context.Context, limit int) (all []Doubt, err error
 	}
 	s.add(" ELSE -1 END, ").name(t.Token).add(", COALESCE(").name(t.Fence).add(", 0), ").name(t.StartedAt)
 	s.add(", COALESCE(").name(t.Attempts).add(", 0), COALESCE(").name(t.Crashes).add(", 0), ").name(t.LastError)
-	s.add(" FROM ").name(d.facts()).add(" WHERE ").is(d.stateColumn(), d.kept(unknown)).add(" OR ").name(t.Crashes).add(" > 0")
+	s.add(" FROM ").name(d.facts()).add(" WHERE ").is(d.stateColumn(), d.kept(unknown)).add(" OR ").name(t.Crashes).add(" > 0 AND (")
+	s.name(t.Attempts).add(" > 1 OR ").is(d.stateColumn(), d.kept(dead)).add(")")
 	s.add(" ORDER BY ").name(t.StartedAt).add(" DESC LIMIT ").arg(limit)
 	err = l.single(ctx, func() error {
 		all = nil

@@ -194,10 +194,14 @@ func (o *drainOptions) open(ctx context.Context, db *database) (*rows.Drainer, e
 	if err == nil {
 		return d, nil
 	}
-	if err = drainError(err); cli.Code(err) == cli.Failure { // of the options
-		err = &cli.UsageError{Command: "drain", Err: asFlags(err)}
+	var table *rows.TableError
+	switch {
+	case errors.As(err, &table):
+		err = &rows.TableError{Table: table.Table, What: table.What, Cure: asFlags(errors.New(table.Cure)).Error()}
+	case cli.Code(drainError(err)) == cli.Failure: // of the options
+		return nil, &cli.UsageError{Command: "drain", Err: asFlags(err)}
 	}
-	return nil, err
+	return nil, drainError(err)
 }
 
 // drainError gives an error of package rows its exit code.

@@ -44,6 +44,7 @@ func (o *drainOptions) setDB(f *cli.Flags) func(string) error {
 				shown, databaseVariable, databasePassword))
 		}
 		o.db = v
+		o.given = append(o.given, "--db", v)
 		return expected(v != "", "a URL, or the file of an SQLite database")
 	}
 }

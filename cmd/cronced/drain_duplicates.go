@@ -94,9 +94,11 @@ func (o *drainOptions) reportDuplicates(ctx context.Context, db *database, limit
 	}
 	t := cli.NewTable(stdout, "TARGET", "SENDS", "FIRST", "LAST", "CONTENT")
 	n := 0
+	var last error // behind all that was found
 	for r, err := range rows.Duplicates(ctx, db.DB, log, o.meter.Window) {
 		if err != nil {
-			return drainError(err)
+			last = drainError(err)
+			break
 		}
 		if n++; n > limit {
 			break
@@ -118,15 +120,18 @@ func (o *drainOptions) reportDuplicates(ctx context.Context, db *database, limit
 		t.Row(r.Target, strconv.FormatInt(r.Sends, 10), cronce.Stamp(r.First), cronce.Stamp(r.Last), strings.Join(content, " "))
 	}
 	switch {
-	case asJSON:
-		return nil
+	case asJSON, n == 0 && last != nil:
 	case n == 0:
 		_, err := fmt.Fprintf(stdout, "%s: nothing was sent more than once\n", log.Name)
 		return err
+	default:
+		t.Flush()
 	}
-	t.Flush()
-	if n > limit {
+	if n > limit && !asJSON {
 		fmt.Fprintln(stdout, "There are more: -n N lists N.")
 	}
-	return nil
+	if last == nil && n > 0 {
+		last = toLookAt(log.Name, "some things were sent more than once")
+	}
+	return last
 }

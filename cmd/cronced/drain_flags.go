@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,8 +41,9 @@ type drainOptions struct {
 	check          bool
 	printMigration bool
 
-	runID        string // of the run around this
-	store        string // of the job's runs
+	given        []string // the flags that say which table this is, as they were given
+	runID        string   // of the run around this
+	store        string   // of the job's runs
 	storeTimeout time.Duration
 }
 
@@ -49,7 +51,10 @@ type drainOptions struct {
 func (o *drainOptions) flags() *cli.Flags {
 	f := cli.NewFlags("drain")
 	for _, k := range keys.Table() {
-		f.Func(keys.Flag(k.Name), "", func(v string) error { return unnamed(o.table.Set(k.Name, v), k.Name) })
+		f.Func(keys.Flag(k.Name), "", func(v string) error {
+			o.given = append(o.given, "--"+keys.Flag(k.Name), v)
+			return unnamed(o.table.Set(k.Name, v), k.Name)
+		})
 	}
 	ints := map[string]*int{"workers": &o.options.Workers, "batch": &o.options.Batch, "attempts": &o.options.Attempts, "crashes": &o.options.Crashes}
 	durations := map[string]*time.Duration{
@@ -63,8 +68,12 @@ func (o *drainOptions) flags() *cli.Flags {
 	}
 	o.post = &request.Request{}
 	others := map[string]func(string) error{
-		"db":          o.setDB(f),
-		"job":         func(v string) error { o.options.Job = v; return expected(v != "", "a name") },
+		"db": o.setDB(f),
+		"job": func(v string) error {
+			o.options.Job = v
+			o.given = append(o.given, "--job", v)
+			return expected(v != "", "a name")
+		},
 		"rate":        func(v string) (err error) { o.options.Rate, err = parseRate(v); return err },
 		"post":        o.setPost(f),
 		"post-file":   func(v string) error { o.post.URLFile = v; return request.CheckFile(v) },
@@ -139,7 +148,7 @@ func readDrain(args []string) (*drainOptions, error) {
 
 // fits refuses flags that say nothing together.
 func (o *drainOptions) fits(given map[string]bool, command bool) error {
-	only := o.check || o.printMigration
+	only := o.check || o.printMigration || o.dryRun
 	posts := given["post"] || given["post-file"]
 	switch {
 	case o.db == "":
@@ -158,8 +167,7 @@ func (o *drainOptions) fits(given map[string]bool, command bool) error {
 		return cli.Misuse("drain", "--window and --block-duplicates are about duplicates: --target and --content say what one is")
 	case given["duplicates"] || given["log-table"] || given["log-time"]:
 		return cli.Misuse("drain", "--duplicates, --log-table and --log-time are flags of 'cronce drain report'")
-	case only:
-	case !posts && len(o.command) == 0:
+	case !only && !posts && len(o.command) == 0:
 		return cli.Misuse("drain", "nothing does the work: a command behind --, or --post URL")
 	}
 	if !posts {
@@ -299,6 +307,18 @@ func unnamed(err error, name string) error {
 	return errors.New(strings.TrimPrefix(err.Error(), name+": "))
 }
 
+// reportCommand is the report of this table, to be typed.
+func (o *drainOptions) reportCommand() string {
+	words := []string{"cronce", "drain", "report"}
+	for _, w := range o.given {
+		words = append(words, cli.ShellWord(w))
+	}
+	return strings.Join(words, " ")
+}
+
+// settingNamed is how package rows names what a flag gives: "Where (where)".
+var settingNamed = regexp.MustCompile(`(?:\b[A-Z]\w*|\ba side table) \(([a-z-]+)\)`)
+
 // asFlags has errors of package rows name flags: "state: …" is about --state.
 func asFlags(err error) error {
 	var all []string
@@ -307,6 +327,12 @@ func asFlags(err error) error {
 		if ok && slices.Contains(keys.Names(keys.Table()), name) {
 			line = "--" + keys.Flag(name) + ": " + rest
 		}
+		line = settingNamed.ReplaceAllStringFunc(line, func(text string) string {
+			if name := settingNamed.FindStringSubmatch(text)[1]; slices.Contains(keys.Names(keys.Table()), name) {
+				return "--" + keys.Flag(name)
+			}
+			return text
+		})
 		all = append(all, line)
 	}
 	return errors.New(strings.Join(all, "\n"))

@@ -38,15 +38,17 @@ func dryRun(ctx context.Context, d *rows.Drainer, o *drainOptions, stdout io.Wri
 	if err != nil {
 		return drainError(err)
 	}
-	what := "the request of --post would be sent"
-	if o.post == nil {
-		what = cli.ShellWord(o.command[0]) + " would be run"
-	}
+	what := "the work would be done"
 	switch {
-	case o.lines:
-		what = cli.ShellWord(o.command[0]) + " would be given a line"
 	case c.Pending == 0:
 		what = "nothing would be done"
+	case o.post != nil:
+		what = "the request of --post would be sent"
+	case len(o.command) == 0:
+	case o.lines:
+		what = cli.ShellWord(o.command[0]) + " would be given a line"
+	default:
+		what = cli.ShellWord(o.command[0]) + " would be run"
 	}
 	fmt.Fprintf(stdout, "%s: %s: for %s; nothing was changed\n", o.name(), what, counted(c.Pending, "row"))
 	for _, n := range []struct {

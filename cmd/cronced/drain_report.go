@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,7 +53,7 @@ func drainReport(ctx context.Context, args []string, stdout io.Writer) error {
 	case *limit < 1:
 		return cli.Misuse("drain", "-n: a number from 1 on is expected")
 	}
-	if err := o.table.Check(); err != nil {
+	if err := o.table.Check(); err != nil && o.logTable == "" {
 		return &cli.UsageError{Command: "drain", Err: asFlags(err)}
 	}
 	db, err := openDatabase(o.db)
@@ -72,6 +73,10 @@ func drainReport(ctx context.Context, args []string, stdout io.Writer) error {
 		return drainError(err)
 	}
 	runs, err := runsByFence(ctx, f, *store, o.name(), found)
+	var missing *cli.ExitError
+	if errors.As(err, &missing) && missing.Code == cli.NoInput && !f.Given("store") {
+		err = nil // no job ran here under cronce
+	}
 	if err != nil {
 		return err
 	}
@@ -84,21 +89,27 @@ func drainReport(ctx context.Context, args []string, stdout io.Writer) error {
 			all[i].Run, all[i].Holder = run.ID, run.Holder.String()
 		}
 	}
-	if *asJSON {
+	if !*asJSON {
+		err = o.writeDoubts(stdout, all, *limit)
+	} else {
 		out := json.NewEncoder(stdout)
 		out.SetEscapeHTML(false)
 		for _, r := range all {
-			if err := out.Encode(r); err != nil {
-				return err
-			}
+			err = errors.Join(err, out.Encode(r))
 		}
-		return nil
 	}
-	return o.writeDoubts(stdout, all, *limit)
+	if err == nil && len(all) > 0 {
+		err = toLookAt(o.table.Name, counted(int64(len(all)), "row")+" in doubt")
+	}
+	return err
 }
 
-// runsByFence finds the runs that had rows: no two runs of a job have one fence. Without a store that knows the job there
-// are none.
+// toLookAt is the end of a report that has something to tell, for who goes by exit codes.
+func toLookAt(table, what string) error {
+	return &cli.ExitError{Code: exitDoubt, Err: fmt.Errorf("%s: %s", table, what)}
+}
+
+// runsByFence finds the runs that had rows: no two runs of a job have one fence.
 func runsByFence(ctx context.Context, f *cli.Flags, place, job string, found []rows.Doubt) (map[int64]cronce.Run, error) {
 	wanted := map[int64]bool{}
 	for _, r := range found {
@@ -109,10 +120,6 @@ func runsByFence(ctx context.Context, f *cli.Flags, place, job string, found []r
 		return nil, nil
 	}
 	store, err := openForReading(ctx, f, place)
-	var missing *cli.ExitError
-	if errors.As(err, &missing) && missing.Code == cli.NoInput {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +164,9 @@ func (o *drainOptions) writeDoubts(stdout io.Writer, all []doubtfulRow, limit in
 		t.Row(r.Key, r.State, started, strconv.Itoa(r.Attempts), fence, run, why)
 	}
 	t.Flush()
+	if slices.ContainsFunc(all, func(r doubtfulRow) bool { return r.Fence > 0 && r.Run == "" }) {
+		fmt.Fprintf(stdout, "Where RUN is -, the store has no run of job %s with that fence: --job NAME and --store PLACE say whose, and where.\n", cli.ShellWord(o.name()))
+	}
 	if len(all) == limit {
 		fmt.Fprintf(stdout, "There may be more: -n N lists N.\n")
 	}
