@@ -171,7 +171,7 @@ func TestDrain_Timeout(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 	w.run("UPDATE notifications SET status = 'pending'")
-	w.ok("1 to be tried again", append([]string{"--timeout", "300ms", "--idempotent"}, logged(stuck)...)...)
+	w.exits(75, "1 to be tried again", append([]string{"--timeout", "300ms", "--idempotent"}, logged(stuck)...)...)
 	w.has("pending 1")
 }
 

@@ -81,7 +81,7 @@ func TestDrain_Post(t *testing.T) {
 		if got := w.text("SELECT id FROM notifications WHERE status = 'pending' ORDER BY cronce_next_attempt_at DESC LIMIT 1"); got != "4" {
 			t.Errorf("row %s is tried last, want 4", got)
 		}
-		w.ok("0 rows; nothing was changed", "--post", s.URL, "--dry-run")
+		w.ok("nothing would be done; nothing was changed", "--post", s.URL, "--dry-run")
 	})
 }
 
@@ -92,7 +92,7 @@ func TestDrain_PostNobodyListens(t *testing.T) {
 	s := newOutside(t, func(string, http.ResponseWriter, *http.Request) {})
 	s.Close()
 	file := write(t, w.dir+"/url", s.URL+"/s3cr3t")
-	if out := w.ok("1 to be tried again", "--post-file", file); strings.Contains(out, "s3cr3t") {
+	if out := w.exits(75, "nothing was sent: 1 row to be tried again later", "--post-file", file); strings.Contains(out, "s3cr3t") {
 		t.Errorf("the URL is shown:\n%s", out)
 	}
 	w.has("pending 1")
@@ -143,7 +143,7 @@ func TestDrain_LinesEnd(t *testing.T) {
 	}
 	w.run("UPDATE notifications SET status = 'pending'")
 	code, out = w.end("--lines", "--", "sh", "-c", "read -r row")
-	if code != 1 || !strings.Contains(out, "the process ended 3 times without an answer") || w.states() != "pending 6, unknown 3" {
+	if code != 76 || !strings.Contains(out, "the process ended 3 times without an answer (exit 0)") || !strings.Contains(out, "nobody knows whether 3 rows in doubt went out") || w.states() != "pending 6, unknown 3" {
 		t.Errorf("exit %d, states %s:\n%s", code, w.states(), out)
 	}
 	w.run("UPDATE notifications SET status = 'pending', cronce_next_attempt_at = NULL")

@@ -126,6 +126,7 @@ type Result struct {
 	Retry                       int64 // failed attempts after which the row is pending again
 	Returned                    int64 // claimed, not started, given back
 	Lost                        int64 // rows whose claim had ended before their start or result was on record: others may have them
+	Overtaken                   int64 // of these: those that had been started, so that their work may be done once more
 	Reclaimed                   int64 // rows of dead workers that had not started, or are tried again: pending
 	Doubtful                    int64 // rows of dead workers that had started: unknown
 	Crashed                     int64 // rows of dead workers whose crashes are used up: dead

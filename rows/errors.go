@@ -29,7 +29,7 @@ type BlockedError struct {
 }
 
 func (e *BlockedError) Error() string {
-	return fmt.Sprintf("table %s: %d rows are pending and none can be claimed: other transactions have them locked; an index on (state, order) keeps claims from locking more than they take",
+	return fmt.Sprintf("table %s: %d rows are pending and none can be claimed: other transactions have them locked (cronce drain --check names these where the database tells)",
 		e.Table, e.Pending)
 }
 

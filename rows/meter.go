@@ -141,7 +141,7 @@ func failedCleanly(ctx context.Context, err error) bool {
 	case errors.As(err, new(*DoubtError)):
 		return false
 	}
-	return errors.As(err, new(*RetryError)) || ctx.Err() == nil
+	return errors.As(err, new(*RetryError)) || errors.As(err, new(*UntriedError)) || ctx.Err() == nil
 }
 
 func (m *Meter) report(d Duplicate) {

@@ -1,9 +1,6 @@
 package rows
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // PermanentError is a handler's word that the row will never do: it is failed.
 type PermanentError struct{ Err error }
@@ -24,16 +21,11 @@ func Permanent(err error) error {
 // RetryError is a handler's word on when the row may be tried again, as a server says it by Retry-After. It
 // counts as an attempt.
 type RetryError struct {
-	After time.Duration // from now; less than the backoff would be is the backoff
+	After time.Duration // from now; less than the backoff would be is the backoff, more than Options.MaxBackoff is that
 	Err   error
 }
 
-func (e *RetryError) Error() string {
-	if e.After <= 0 {
-		return e.Err.Error()
-	}
-	return fmt.Sprintf("%v (to be tried again after %s)", e.Err, e.After)
-}
+func (e *RetryError) Error() string { return e.Err.Error() }
 
 // Unwrap is what went wrong.
 func (e *RetryError) Unwrap() error { return e.Err }
@@ -44,6 +36,23 @@ func RetryAfter(after time.Duration, err error) error {
 		return nil
 	}
 	return &RetryError{after, err}
+}
+
+// UntriedError is a handler's word that the work could not even begin, for certain, and by no fault of the row: nobody was
+// there to send it to. It is no attempt: the row is tried again after the first backoff, however often.
+type UntriedError struct{ Err error }
+
+func (e *UntriedError) Error() string { return e.Err.Error() }
+
+// Unwrap is what went wrong.
+func (e *UntriedError) Unwrap() error { return e.Err }
+
+// Untried marks an error as one before anything was done. nil stays nil.
+func Untried(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &UntriedError{err}
 }
 
 // DoubtError is a handler's word that it does not know whether the work was done, as after a request

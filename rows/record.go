@@ -15,6 +15,7 @@ type result struct {
 	err  error         // nil for what is sent
 	wait time.Duration // before the next attempt, for pending
 	back bool          // pending, as its handler was not called
+	free bool          // pending, and no attempt: its handler could not begin
 }
 
 // record puts a result on record, for rows that are still ours.
@@ -31,6 +32,9 @@ func (d *Drainer) record(ctx context.Context, l *lane, results []result) (ours m
 				s.add(", ").name(t.Attempts).add(" = ").name(t.Attempts).add(" - 1")
 			}
 		default:
+			if first.free {
+				s.add(", ").name(t.Attempts).add(" = ").name(t.Attempts).add(" - 1")
+			}
 			s.add(", ").is(t.LastError, d.errorText(first.err))
 			if s.add(", ").name(t.NextAttemptAt).add(" = "); first.to == pending {
 				s.after(t.NextAttemptAt, first.wait)

@@ -11,7 +11,7 @@ import (
 // (the lease could not be renewed), or when a stop has lasted for longer than the grace.
 //
 // nil: the row is sent. An error: it was not, cleanly, and is tried again later, unless the error
-// says otherwise: [Permanent], [RetryAfter], [InDoubt]. An error when its context had ended, or a panic,
+// says otherwise: [Permanent], [RetryAfter], [Untried], [InDoubt]. An error when its context had ended, or a panic,
 // is taken as InDoubt: the work may have been done.
 type Handler func(ctx context.Context, row Row) error
 

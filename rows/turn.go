@@ -163,13 +163,17 @@ func (w *drain) recorded(t turn) {
 		case missing[r.it]:
 		case !t.ours[r.it]:
 			w.result.Lost++
-			w.options.Log.Warn("a row's claim had ended before its result was on record", "job", w.options.Job, "row", r.it.row.String(), "state", r.to.String())
+			if r.back {
+				break
+			}
+			w.result.Overtaken++
+			w.options.Log.Warn("a row was worked on, and its claim had ended before that was on record: others may do its work once more", "job", w.options.Job, "row", r.it.row.String(), "result", r.to.String())
 		case r.back:
 			w.result.Returned++
 		default:
 			*map[state]*int64{sent: &w.result.Sent, failed: &w.result.Failed, dead: &w.result.Dead, unknown: &w.result.Unknown, pending: &w.result.Retry}[r.to]++
 			if r.err != nil {
-				w.options.Log.Warn("a row was not sent", "job", w.options.Job, "row", r.it.row.String(), "state", r.to.String(), "attempt", r.it.row.Attempt, "error", r.err.Error())
+				w.options.Log.Warn(notSent(r.to), r.facts(w.options.Job)...)
 			}
 		}
 	}
@@ -197,6 +201,23 @@ func (w *drain) recorded(t turn) {
 		w.halt(w.unavailable(t.err))
 		w.queue = nil // pending again when their leases end
 	}
+}
+
+// notSent says what is known of a row that was not sent, or perhaps.
+func notSent(to state) string {
+	if to == unknown {
+		return "nobody knows whether a row was sent"
+	}
+	return "a row was not sent"
+}
+
+// facts are what the log has of a result.
+func (r result) facts(job string) []any {
+	all := []any{"job", job, "row", r.it.row.String(), "state", r.to.String(), "attempt", r.it.row.Attempt, "error", r.err.Error()}
+	if r.to == pending {
+		all = append(all, "wait", r.wait.Round(100*time.Millisecond))
+	}
+	return all
 }
 
 // margin is the least that must be left of a lease after a handler's time-out, to record what it did.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"strings"
 	"time"
 )
 
@@ -35,6 +36,7 @@ func (d *Drainer) judge(ctx context.Context, it *item, err error) result {
 		permanent *PermanentError
 		retry     *RetryError
 		doubt     *DoubtError
+		untried   *UntriedError
 		after     time.Duration
 	)
 	switch {
@@ -46,12 +48,18 @@ func (d *Drainer) judge(ctx context.Context, it *item, err error) result {
 		return r
 	case errors.As(err, &doubt):
 		r.to = unknown
+	case errors.As(err, &untried):
+		r.to, r.free = pending, true
+		r.wait = d.backoff(1)
+		return r
 	case errors.As(err, &retry):
-		r.to, after = pending, retry.After
+		r.to, after = pending, min(retry.After, d.options.MaxBackoff)
 	case ctx.Err() != nil:
 		// It was interrupted: what it was doing may have been done.
 		r.to = unknown
-		r.err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		if cause := context.Cause(ctx); !strings.Contains(err.Error(), cause.Error()) {
+			r.err = fmt.Errorf("%w: %w", cause, err)
+		}
 	default:
 		r.to = pending
 	}

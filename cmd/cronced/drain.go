@@ -57,7 +57,7 @@ func drainCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	if o.dryRun {
 		return dryRun(ctx, d, o, stdout)
 	}
-	return (&drain{drainOptions: o, db: db, drainer: d, tell: tell}).run(ctx)
+	return (&drain{drainOptions: o, db: db, drainer: d, tell: tell, brake: newBrake(o.options.Workers)}).run(ctx)
 }
 
 // drain is one drain of a table by a program of the user's.
@@ -66,6 +66,7 @@ type drain struct {
 	db      *database
 	drainer *rows.Drainer
 	tell    *progress
+	brake   *brake
 
 	end    context.CancelCauseFunc // stops the drain
 	ending context.Context         // ends with the second signal
@@ -93,10 +94,14 @@ func (d *drain) run(ctx context.Context) error {
 	d.tell.begin(ctx, d.drainer)
 	sum, err := d.passes(ctx, handle)
 	err = errors.Join(err, finish())
-	d.tell.end(sum)
+	if sum.Left == (rows.Counts{}) { // an end before it was counted
+		d.tell.end(sum, rows.Waits{})
+	} else {
+		d.tell.end(sum, waits(ctx, d.drainer, sum.Left))
+	}
 	var stopped *stopError
 	if errors.As(context.Cause(ctx), &stopped) {
-		err = stopped.err
+		err = stopped
 	}
 	return d.verdict(sum, err, syscall.Signal(got.Load()))
 }
@@ -139,15 +144,21 @@ func (d *drain) signals(done context.Context, endNow func()) (got *atomic.Int32)
 // passes drains once, or again and again.
 func (d *drain) passes(ctx context.Context, handle rows.Handler) (sum rows.Result, err error) {
 	for rest := followRest; ; {
-		var pass rows.Result
-		pass, err = d.drainer.Drain(ctx, handle)
-		sum = added(sum, pass)
+		pass, stop := context.WithCancelCause(ctx)
+		d.brake.begin(stop)
+		var done rows.Result
+		done, err = d.drainer.Drain(pass, handle)
+		sum = added(sum, done)
 		var away *rows.UnavailableError
 		var blocked *rows.BlockedError
+		stopped, pulled := braked(pass)
+		if stop(nil); pulled && errors.Is(err, context.Canceled) {
+			err = stopped
+		}
 		switch {
 		case ctx.Err() != nil, !d.follow:
 			return sum, err
-		case errors.As(err, &away), errors.As(err, &blocked):
+		case pulled, errors.As(err, &away), errors.As(err, &blocked):
 			d.tell.say("%v; the next look is in %s", err, rest)
 		case err != nil:
 			return sum, err
@@ -172,18 +183,35 @@ const followRest = time.Second
 
 // verdict is what the drain came to, as an exit code. What is said first is the worst.
 func (d *drain) verdict(sum rows.Result, err error, got syscall.Signal) error {
-	doubt := sum.Unknown + sum.Doubtful + sum.Unrecorded
+	doubt := d.doubts(sum)
+	var work *stopError // the end of the work: what it leaves in doubt is worse
 	switch {
+	case errors.As(err, &work) && doubt != "":
+		return &cli.ExitError{Code: exitDoubt, Err: fmt.Errorf("%w; %s: %s", err, d.name(), doubt)}
 	case err != nil && !errors.Is(err, context.Canceled):
 		return drainError(err)
-	case doubt > 0:
-		return &cli.ExitError{Code: exitDoubt, Err: fmt.Errorf("%s: nobody knows whether %s in doubt went out: 'cronce drain report' lists what is unknown", d.name(), counted(doubt, "row"))}
+	case doubt != "":
+		return &cli.ExitError{Code: exitDoubt, Err: fmt.Errorf("%s: %s", d.name(), doubt)}
 	case sum.Failed+sum.Dead+sum.Crashed > 0:
 		return &cli.ExitError{Code: exitFailed, Err: fmt.Errorf("%s: %s failed for good: their column %s says why", d.name(), counted(sum.Failed+sum.Dead+sum.Crashed, "row"), d.errorColumn())}
 	case got != 0 && err != nil && !d.follow:
 		return &cli.ExitError{Code: 128 + int(got), Err: fmt.Errorf("%s: stopped by %s; what is left is pending", d.name(), guard.SignalName(got))}
+	case sum.Sent == 0 && sum.Retry > 0 && !d.follow:
+		return &cli.ExitError{Code: exitBlocked, Err: fmt.Errorf("%s: nothing was sent: %s to be tried again later", d.name(), counted(sum.Retry, "row"))}
 	}
 	return nil
+}
+
+// doubts says which rows a person has to look at, and how.
+func (d *drain) doubts(sum rows.Result) string {
+	var all []string
+	if n := sum.Unknown + sum.Doubtful + sum.Unrecorded; n > 0 {
+		all = append(all, fmt.Sprintf("nobody knows whether %s in doubt went out: '%s' lists what is unknown", counted(n, "row"), d.reportCommand()))
+	}
+	if n := sum.Overtaken; n > 0 {
+		all = append(all, fmt.Sprintf("the claim of %s ended during the work: they may be sent once more by others; they are named above", counted(n, "row")))
+	}
+	return strings.Join(all, "; ")
 }
 
 // open opens the table.
@@ -237,7 +265,7 @@ func (e *stopError) Unwrap() error { return e.err }
 func added(a, b rows.Result) rows.Result {
 	return rows.Result{
 		Sent: a.Sent + b.Sent, Failed: a.Failed + b.Failed, Dead: a.Dead + b.Dead, Unknown: a.Unknown + b.Unknown, Retry: a.Retry + b.Retry,
-		Returned: a.Returned + b.Returned, Lost: a.Lost + b.Lost, Reclaimed: a.Reclaimed + b.Reclaimed, Doubtful: a.Doubtful + b.Doubtful,
+		Returned: a.Returned + b.Returned, Lost: a.Lost + b.Lost, Overtaken: a.Overtaken + b.Overtaken, Reclaimed: a.Reclaimed + b.Reclaimed, Doubtful: a.Doubtful + b.Doubtful,
 		Crashed: a.Crashed + b.Crashed, Unrecorded: a.Unrecorded + b.Unrecorded, Blocked: a.Blocked + b.Blocked, Left: b.Left,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -119,13 +120,23 @@ func (w *rowGuards) row(ctx context.Context, row rows.Row) error {
 	if !report.Started {
 		return w.unable(report.Result.ExitCode, errors.New(report.Result.Message))
 	}
-	return ended(ctx, report)
+	err = ended(ctx, report)
+	d := w.drain
+	switch code := report.Result.ExitCode; {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		d.brake.met("time-out", err)
+	case report.Result.Signal == "" && (code == exitNoProgram || code == exitNoCommand):
+		d.brake.met(strconv.Itoa(code), err)
+	default:
+		d.brake.met("", err)
+	}
+	return err
 }
 
 // unable stops the drain: nothing could be started, and the next row would fare no better.
 func (w *rowGuards) unable(code int, err error) error {
 	w.end(&stopError{&cli.ExitError{Code: code, Err: err}})
-	return err
+	return rows.Untried(err)
 }
 
 // ended is what the end of a row's command says of the row.
@@ -219,7 +230,7 @@ func (g *rowGuard) run(ctx, ending context.Context, t handover.RowTask) (report 
 		case <-ctx.Done():
 			handover.StopRow(g.orders, context.Cause(ctx).Error())
 		case <-ending.Done():
-			handover.StopRow(g.orders, "a second signal")
+			handover.StopRow(g.orders, "ended by a second signal")
 		case <-done:
 		}
 	})

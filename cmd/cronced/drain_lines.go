@@ -72,25 +72,42 @@ func (w *lineWorker) row(ctx context.Context, row rows.Row) error {
 	}
 	select {
 	case a := <-answer:
+		d.brake.met("", nil)
 		return a.err()
 	case <-p.gone:
 		select {
 		case a := <-answer: // its last word
+			d.brake.met("", nil)
 			return a.err()
 		default:
 			how, never := p.end()
 			if never != 0 {
 				return w.guards.unable(never, errors.New(how))
 			}
-			return rows.InDoubt(fmt.Errorf("the process ended (%s) without an answer for this row", how))
+			return rows.InDoubt(fmt.Errorf("the process ended (%s) without an answer for this row%s", how, p.hint()))
 		}
 	case <-ctx.Done():
 		p.stop(fmt.Errorf("ended, as it did not answer for %s", key)) // what hangs for one row would do so for the next
-		return errors.New("no answer")
+		cause := context.Cause(ctx)
+		err := fmt.Errorf("%w, without an answer%s", cause, p.hint())
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			d.brake.met("time-out", err)
+		}
+		return rows.InDoubt(err)
 	case <-d.ending.Done():
 		p.stop(errors.New("ended by a second signal"))
-		return rows.InDoubt(errors.New("no answer"))
+		return rows.InDoubt(errors.New("ended by a second signal, without an answer"))
 	}
+}
+
+// hint is what may be the matter with a process that has never answered.
+func (p *lineProcess) hint() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answered {
+		return ""
+	}
+	return "; it never answered: it must flush its output after each line"
 }
 
 // lineOf is what the process gets of a row.
@@ -305,7 +322,7 @@ func (w *lineWorker) finish() error {
 		<-p.gone
 		timer.Stop()
 		if how, _ := p.end(); how != "exit 0" {
-			w.guards.tell.warn("the process ended badly after its last row: " + how)
+			w.guards.tell.warn("the last process did not end well: " + how)
 		}
 	}
 	return w.guards.finish()

@@ -38,10 +38,11 @@ func dryRun(ctx context.Context, d *rows.Drainer, o *drainOptions, stdout io.Wri
 	if err != nil {
 		return drainError(err)
 	}
+	w := waits(ctx, d, c)
+	due := c.Pending + c.Overdue - w.Unfinished
 	what := "the work would be done"
 	switch {
-	case c.Pending == 0:
-		what = "nothing would be done"
+	case due == 0:
 	case o.post != nil:
 		what = "the request of --post would be sent"
 	case len(o.command) == 0:
@@ -50,12 +51,19 @@ func dryRun(ctx context.Context, d *rows.Drainer, o *drainOptions, stdout io.Wri
 	default:
 		what = cli.ShellWord(o.command[0]) + " would be run"
 	}
-	fmt.Fprintf(stdout, "%s: %s: for %s; nothing was changed\n", o.name(), what, counted(c.Pending, "row"))
+	if due > 0 {
+		fmt.Fprintf(stdout, "%s: %s: for %s; nothing was changed\n", o.name(), what, counted(due, "row"))
+	} else {
+		fmt.Fprintf(stdout, "%s: nothing would be done; nothing was changed\n", o.name())
+	}
+	for _, line := range waitLines(c, w) {
+		fmt.Fprintf(stdout, "  %s\n", line)
+	}
 	for _, n := range []struct {
 		n    int64
 		what string
 	}{
-		{c.Later, "pending, to be tried later"}, {c.Sending, "claimed"}, {c.Overdue, "of these whose claim has ended: they are taken back first"}, {c.Sent, "sent"},
+		{c.Sent, "sent"},
 		{c.Failed, "failed"}, {c.Dead, "dead"}, {c.Unknown, "unknown: see 'cronce drain report'"}, {c.Other, "in none of the states: they are never claimed"},
 	} {
 		if n.n > 0 {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cronce/cronce"
 	"github.com/cronce/cronce/internal/cli"
 	"github.com/cronce/cronce/rows"
 )
@@ -30,7 +31,7 @@ type progress struct {
 	began    time.Time
 	first    rows.Counts
 	latest   rows.Counts
-	end      func(rows.Result)
+	end      func(rows.Result, rows.Waits)
 }
 
 const (
@@ -43,7 +44,7 @@ const (
 )
 
 func newProgress(o *drainOptions, stdout, stderr io.Writer) *progress {
-	p := &progress{name: o.name(), stdout: stdout, stderr: stderr, readable: isTerminal(stdout), end: func(rows.Result) {}}
+	p := &progress{name: o.name(), stdout: stdout, stderr: stderr, readable: isTerminal(stdout), end: func(rows.Result, rows.Waits) {}}
 	switch o.progress {
 	case "bar":
 		p.bar = true
@@ -60,10 +61,10 @@ func (p *progress) begin(ctx context.Context, d *rows.Drainer) {
 	p.began = time.Now()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var telling sync.WaitGroup
-	p.end = func(sum rows.Result) {
+	p.end = func(sum rows.Result, w rows.Waits) {
 		cancel()
 		telling.Wait()
-		p.conclude(sum)
+		p.conclude(sum, w)
 	}
 	if p.silent {
 		return
@@ -182,15 +183,22 @@ func (p *progress) output(text []byte) {
 	p.aside(func() { p.stdout.Write(text) })
 }
 
-// conclude says what the drain did, if it did anything: cron would mail each line.
-func (p *progress) conclude(sum rows.Result) {
+// conclude says what the drain did, or what keeps it from doing anything. It says nothing of a table that is done: cron would mail
+// each line.
+func (p *progress) conclude(sum rows.Result, w rows.Waits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shown {
 		fmt.Fprint(p.stderr, "\r\x1b[K")
 		p.shown = false
 	}
-	if p.silent || sum == (rows.Result{Left: sum.Left}) {
+	if p.silent {
+		return
+	}
+	if sum == (rows.Result{Left: sum.Left}) {
+		for _, line := range waitLines(sum.Left, w) {
+			cli.Tell(p.stderr, p.name+": "+line)
+		}
 		return
 	}
 	took := time.Since(p.began)
@@ -212,9 +220,15 @@ func (p *progress) conclude(sum rows.Result) {
 	left := ""
 	if n := sum.Left.Pending + sum.Left.Later; n > 0 {
 		left = fmt.Sprintf("; %s pending", grouped(n))
+		if sum.Left.Pending == 0 && !w.Next.IsZero() {
+			left += ", from " + cronce.Stamp(w.Next) + " on"
+		}
 	}
 	if sum.Left.Sending > 0 {
 		left += fmt.Sprintf("; %s claimed by others", grouped(sum.Left.Sending))
+		if !w.FreeUntil.IsZero() {
+			left += " until " + cronce.Stamp(w.FreeUntil)
+		}
 	}
 	fmt.Fprintf(p.stderr, "cronce: %s: %s in %s (%.1f/s)%s\n", p.name, strings.Join(parts, ", "), took.Round(10*time.Millisecond), float64(sum.Sent)/took.Seconds(), left)
 }
@@ -235,6 +249,8 @@ func (l rowLog) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "job", "stack":
+		case "wait":
+			parts = append(parts, "again in "+a.Value.String())
 		case "error":
 			end = ": " + strings.ReplaceAll(a.Value.String(), "\n", " ")
 		default:

@@ -89,8 +89,13 @@ func drainReport(ctx context.Context, args []string, stdout io.Writer) error {
 			all[i].Run, all[i].Holder = run.ID, run.Holder.String()
 		}
 	}
+	c, err := d.Count(ctx)
+	if err != nil {
+		return drainError(err)
+	}
+	w := waits(ctx, d, c)
 	if !*asJSON {
-		err = o.writeDoubts(stdout, all, *limit)
+		err = o.writeDoubts(stdout, all, *limit, waitLines(c, w), w.Unfinished > 0)
 	} else {
 		out := json.NewEncoder(stdout)
 		out.SetEscapeHTML(false)
@@ -98,8 +103,8 @@ func drainReport(ctx context.Context, args []string, stdout io.Writer) error {
 			err = errors.Join(err, out.Encode(r))
 		}
 	}
-	if err == nil && len(all) > 0 {
-		err = toLookAt(o.table.Name, counted(int64(len(all)), "row")+" in doubt")
+	if n := int64(len(all)) + w.Unfinished; err == nil && n > 0 {
+		err = toLookAt(o.table.Name, counted(n, "row")+" in doubt")
 	}
 	return err
 }
@@ -139,9 +144,17 @@ func runsByFence(ctx context.Context, f *cli.Flags, place, job string, found []r
 	return runs, nil
 }
 
-// writeDoubts lists them for people, and says what can be done.
-func (o *drainOptions) writeDoubts(stdout io.Writer, all []doubtfulRow, limit int) error {
+// writeDoubts lists them for people, and what is left waits for.
+func (o *drainOptions) writeDoubts(stdout io.Writer, all []doubtfulRow, limit int, left []string, unfinished bool) error {
+	defer func() {
+		for _, line := range left {
+			fmt.Fprintf(stdout, "%s: %s\n", o.table.Name, line)
+		}
+	}()
 	if len(all) == 0 {
+		if unfinished {
+			return nil
+		}
 		_, err := fmt.Fprintf(stdout, "%s: no row is in doubt\n", o.table.Name)
 		return err
 	}
