@@ -116,7 +116,7 @@ func TestDrain_Reasons(t *testing.T) {
 	engines(t, 9, func(t *testing.T, w *drained) {
 		future, past := "'2099-01-02 03:04:05'", "'2020-01-01 00:00:00'"
 		w.run("UPDATE notifications SET cronce_next_attempt_at = " + future + ", cronce_last_error = 'it was shut' WHERE id < 4")
-		w.run("UPDATE notifications SET status = 'sending', cronce_token = 'x', cronce_lease_until = " + future + " WHERE id IN (4, 5)")
+		w.run("UPDATE notifications SET status = 'sending', cronce_lease_until = " + future + " WHERE id IN (4, 5)")
 		w.run("UPDATE notifications SET status = 'sent' WHERE id = 6")
 		later, held := "3 rows to be tried again at 2099-01-02T03:04:05Z; the first because of: it was shut\n", "2 rows claimed by others until 2099-01-02T03:04:05Z"
 		w.run("UPDATE notifications SET status = 'sent' WHERE id > 6")
@@ -126,7 +126,7 @@ func TestDrain_Reasons(t *testing.T) {
 				t.Errorf("%q says:\n%s", args, out)
 			}
 		}
-		w.run("UPDATE notifications SET status = 'sending', cronce_token = 'y', cronce_lease_until = " + past + " WHERE id > 6")
+		w.run("UPDATE notifications SET status = 'sending', cronce_lease_until = " + past + " WHERE id > 6")
 		w.run("UPDATE notifications SET cronce_started_at = " + past + ", cronce_attempts = 1 WHERE id = 9")
 		over, doubt := "2 rows claimed by workers that died: the next drain does them\n", "1 row in doubt: started by workers that died"
 		if out := w.exits(76, over, "report"); !strings.Contains(out, doubt) || strings.Contains(out, "no row is in doubt") {

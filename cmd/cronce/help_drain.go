@@ -36,11 +36,17 @@ the same in each attempt. It says by its exit code what came of the row:
 
 It has ended when what it left in the background has.
 
-With --post an answer of 2xx is sent; 408, 429, 5xx and what could not be sent
-is to be tried again, not before Retry-After; what got no answer, and 504,
-nobody knows; all else is failed. The row's key is its Idempotency-Key. With
---lines the command gets {"key":…,"attempt":…,"row":{…}} a line, and answers
-{"key":…,"result":"sent|retry|failed|unknown","error":…,"after":"30s"}.
+With --post an answer of 2xx is sent; 408, 429 and 5xx are to be tried again,
+not before Retry-After; what could not be sent, 401 and 407 too, and that was no
+attempt; what got no answer, and 504, nobody knows; all else is failed. The
+row's key is its Idempotency-Key. With --lines the command gets
+{"key":…,"attempt":…,"row":{…}} a line, and answers
+{"key":…,"result":"sent|retry|failed|unknown","error":…,"after":"30s"}, flushed
+after each line.
+
+Where ten rows one after the other meet the same refusal (no connection, no
+answer, a redirect, 401, 403, 404, 405, 407, 429, 5xx; exit 126, 127, the
+time-out) no more are started: the others stay pending, with their attempts.
 
 The table:
 
@@ -63,7 +69,8 @@ other columns.
 
 report lists the rows that are unknown, and those that may have been sent twice,
 with the runs that had them: how to tell is for a person. They are pending again
-by an UPDATE of yours.
+by an UPDATE of yours. It ends with 76 if there are some, else with 0. Rows that
+are sending come back by themselves; one that is set back by hand is sent twice.
 
   --json            one JSON object a line
   -n N              the newest N (default 50)
@@ -72,7 +79,8 @@ TERM or INT: no more rows are started, those that are worked on come to their
 end within the grace; a second one ends them. Exit 0 when what was due is done,
 also where rows are to be tried again later; 65 rows failed for good; 76 of some
 rows nobody knows whether they were sent; 75 rows are pending and none can be
-claimed, as others have them locked; 70 a later run of the job has claimed rows;
+claimed, as others have them locked, or none was sent; 1 nothing gets through;
+70 a later run of the job has claimed rows;
 69 the database cannot be reached; 66 there is no such file; 64 wrong usage; 78
 the table cannot be worked off as it is; 126 or 127 the command cannot be
 started; 128+n stopped by signal n. More: docs/drain.md.

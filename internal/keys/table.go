@@ -53,7 +53,7 @@ var Drain = []Key{
 	{"attempts", "N", "a row that failed so often is dead (default 5)"},
 	{"crashes", "N", "with --idempotent: a row whose process died so often is dead (default 3)"},
 	{"backoff", "DURATION", "the wait before the second attempt, twice as much before each further one (default 10s)"},
-	{"max-backoff", "DURATION", "the longest of these waits (default 1h)"},
+	{"max-backoff", "DURATION", "the longest of these waits, also of one that a Retry-After asks for (default 1h)"},
 	{"idempotent", "", "to do the work of a row twice is as good as once: rows in doubt are tried again, not left as unknown"},
 	{"until-empty", "", "end when nothing is due any more (the default)"},
 	{"follow", "", "go on when nothing is due, and look for new rows each second"},
