@@ -3,6 +3,7 @@ package cmd_test
 import (
 	"fmt"
 	"net/http"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -165,7 +166,7 @@ func TestDrain_LinesUnflushed(t *testing.T) {
 	if strings.Contains(out, "signal") || strings.Contains(out, "context canceled") {
 		t.Errorf("nobody has sent a signal, and it says:\n%s", out)
 	}
-	if !strings.Contains(out, "ended for a row without an answer") {
+	if !strings.Contains(out, "ended, as it did not answer for notifications/") {
 		t.Errorf("it does not say how the process ended:\n%s", out)
 	}
 }
@@ -208,4 +209,25 @@ func TestDrain_PostHTML(t *testing.T) {
 	if want := "HTTP 422 Unprocessable Entity: <html> <title>No such mailbox</title> éé"; !strings.HasPrefix(got, want) || len(got) > 250 {
 		t.Errorf("on record is %q", got)
 	}
+}
+
+// On a terminal the bar is not drawn over what a command prints, also where that has no end of line.
+func TestDrain_BarBesideOutput(t *testing.T) {
+	t.Parallel()
+	w := newDrained(t, "sqlite", 1)
+	cmd := w.command("--progress", "bar", "--", "printf", "the end")
+	words := make([]string, len(cmd.Args))
+	for i, a := range cmd.Args {
+		words[i] = "'" + a + "'"
+	}
+	cmd.Args = []string{"script", "-qec", strings.Join(words, " "), "/dev/null"}
+	var err error
+	if cmd.Path, err = exec.LookPath("script"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "the end\r\n") {
+		t.Errorf("%v\n%q", err, out)
+	}
+	w.has("sent 1")
 }

@@ -165,7 +165,9 @@ func TestDrain_RunTimeout(t *testing.T) {
 func TestDrain_Timeout(t *testing.T) {
 	t.Parallel()
 	w := newDrained(t, "sqlite", 1)
-	w.exits(76, "time-out has passed", append([]string{"--timeout", "300ms"}, logged(stuck)...)...)
+	if out := w.exits(76, "attempt 1): the handler's time-out has passed", append([]string{"--timeout", "300ms"}, logged(stuck)...)...); strings.Contains(out, "passed: the") {
+		t.Errorf("it says the same twice:\n%s", out)
+	}
 	w.has("unknown 1")
 	if left := w.processes(); len(left) > 0 {
 		t.Errorf("left behind: %v", left)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -179,6 +180,9 @@ func (p *progress) output(text []byte) {
 	}
 	if p.readable {
 		text = cli.Readable(text)
+	}
+	if p.bar && text[len(text)-1] != '\n' { // the bar would be drawn over it
+		text = append(slices.Clone(text), '\n')
 	}
 	p.aside(func() { p.stdout.Write(text) })
 }
