@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -25,14 +26,11 @@ func TestDrain_Brake(t *testing.T) {
 		if n := tries(); n < 10 || n > 12 {
 			t.Errorf("%d rows were tried, want 10, and what others were at", n)
 		}
-		status, after := 0, ""
-		s := newOutside(t, func(_ string, w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", after)
-			w.WriteHeader(status)
-		})
+		var status atomic.Int64
+		s := newOutside(t, func(_ string, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) })
 		w.run("UPDATE notifications SET cronce_next_attempt_at = NULL")
 		for _, c := range []struct {
-			status         int
+			status         int64
 			code           int
 			states, column string
 		}{
@@ -41,7 +39,7 @@ func TestDrain_Brake(t *testing.T) {
 			{504, 76, "pending 50, unknown 10", "1"},
 			{404, 1, "failed 10, pending 40, unknown 10", "1"},
 		} {
-			status = c.status
+			status.Store(c.status)
 			out = w.exits(c.code, "10 rows one after the other", "--post", s.URL)
 			w.has(c.states)
 			if got := w.text("SELECT MAX(cronce_attempts) FROM notifications"); got != c.column {
@@ -50,7 +48,7 @@ func TestDrain_Brake(t *testing.T) {
 			w.run("UPDATE notifications SET cronce_next_attempt_at = NULL, cronce_attempts = CASE status WHEN 'pending' THEN 0 ELSE cronce_attempts END")
 		}
 		// What is of the row alone stops nothing.
-		status = 422
+		status.Store(422)
 		w.exits(65, "40 failed", "--post", s.URL)
 		w.has("failed 50, unknown 10")
 	})
