@@ -125,7 +125,7 @@ func TestDrain_LinesOdd(t *testing.T) {
 		*'"id":2,'*) echo '{"key":"notifications/2","result":1}' ;;
 	esac; done; sleep 600`)
 	w.has("sent 1, unknown 2")
-	for _, says := range []string{strings.Repeat("x", 3000000) + "\n", `it answers "", which is none of sent`, "the process ended badly after its last row: ended, as it did not answer for notifications/3"} {
+	for _, says := range []string{strings.Repeat("x", 3000000) + "\n", `it answers "", which is none of sent`, "the process ended badly: ended, as it did not answer for notifications/3"} {
 		if !strings.Contains(out, says) {
 			t.Errorf("it does not say %.80q:\n%s", says, strings.ReplaceAll(out, "xxxxxxxx", ""))
 		}

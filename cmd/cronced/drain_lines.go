@@ -322,7 +322,7 @@ func (w *lineWorker) finish() error {
 		<-p.gone
 		timer.Stop()
 		if how, _ := p.end(); how != "exit 0" {
-			w.guards.tell.warn("the last process did not end well: " + how)
+			w.guards.tell.warn("the process ended badly: " + how)
 		}
 	}
 	return w.guards.finish()
