@@ -95,9 +95,9 @@ func TestDrain_BrakeOfFollow(t *testing.T) {
 func TestDrain_Overtaken(t *testing.T) {
 	engines(t, 2, func(t *testing.T, w *drained) {
 		wait := `while [ ! -e "$DIR/go" ]; do sleep 0.02; done`
-		s := startServer(t, w.command(append([]string{"--workers", "2"}, logged(wait)...)...))
+		s := startServer(t, w.command(append([]string{"--workers", "2", "--where", "note IS NULL"}, logged(wait)...)...))
 		w.awaitSends(2)
-		w.run("UPDATE notifications SET status = 'pending' WHERE id = 1")
+		w.run("UPDATE notifications SET status = 'pending', note = 'not for the first one' WHERE id = 1")
 		w.ok("1 sent", "--", "true")
 		write(t, w.dir+"/go", "")
 		s.await(t, 0, "others may do its work once more (row 1, result sent)")
