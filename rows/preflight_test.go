@@ -316,14 +316,23 @@ func TestPreflight_Times(t *testing.T) {
 	own := notices
 	own.Columns = rows.Columns{StartedAt: "started", LeaseUntil: "until"}
 	db.run("CREATE TABLE notices (id INTEGER PRIMARY KEY, status VARCHAR(20) NOT NULL, recipient VARCHAR(80)," +
-		" started TIMESTAMP NULL DEFAULT NULL ON UPDATE CURRENT_TIMESTAMP, until DATETIME NULL)")
+		" started TIMESTAMP NULL DEFAULT NULL ON UPDATE CURRENT_TIMESTAMP COMMENT 'ON UPDATE current_timestamp', until DATETIME NULL DEFAULT CURRENT_TIMESTAMP COMMENT 'theirs')")
 	db.migrate(own)
 	r := db.preflight(own)
-	found(t, r, rows.Noted, "clock", "until (datetime) keeps whole seconds")
+	db.paste(found(t, r, rows.Noted, "clock", "until (datetime) keeps whole seconds").Fix)
 	found(t, r, rows.Noted, "clock", "until (datetime) has no time zone")
 	f := found(t, r, rows.Refused, "clock", "started (timestamp")
 	db.paste(f.Fix)
-	fine(t, db.preflight(own))
+	r = db.preflight(own)
+	if fine(t, r); strings.Contains(r.String(), "whole seconds") {
+		t.Errorf("after the fix:\n%s", r)
+	}
+	for column, want := range map[string]string{"started": "timestamp NULL  ON UPDATE current_timestamp", "until": "datetime(6) current_timestamp(6)  theirs"} {
+		got := db.text("SELECT CONCAT_WS(' ', COLUMN_TYPE, COLUMN_DEFAULT, EXTRA, COLUMN_COMMENT) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND COLUMN_NAME = '" + column + "'")
+		if got != want {
+			t.Errorf("column %s is %q, want %q", column, got, want)
+		}
+	}
 }
 
 // TestPreflight_SQLite defends that what a connection is set to is looked at.
