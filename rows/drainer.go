@@ -49,51 +49,9 @@ func (d *Drainer) try(ctx context.Context) error {
 		}
 		return err
 	}
-	for _, k := range d.loose() {
-		if err := d.tryKey(ctx, l, k); err != nil {
-			return err
-		}
-	}
-	c, _ := d.looks.column(d.table.State)
-	if d.table.State == "" || !c.nullable {
-		return nil
-	}
-	s := d.statement().add("SELECT ", d.keys(), " FROM ").name(d.table.Name).add(" WHERE ").name(d.table.State).add(" IS NULL")
-	if d.table.Where != "" {
-		s.add(" AND (", d.table.Where, ")")
-	}
-	var stateless []any
-	err := l.single(ctx, func() error {
-		return l.query(ctx, s.add(" LIMIT 1"), func(scan func(...any) error) (err error) {
-			stateless, err = d.scanKey(scan)
-			return err
-		})
-	})
-	if err == nil && stateless != nil {
-		return d.refuse("give each row a state, and make the column NOT NULL", "row %s has no %s (NULL): it would never be claimed", keyText(stateless, ","), d.table.State)
-	}
-	return err
-}
-
-// tryKey refuses a pending row that has no key.
-func (d *Drainer) tryKey(ctx context.Context, l *lane, column string) error {
-	s := d.statement().add("SELECT 1 FROM ").name(d.table.Name).add(" WHERE ").name(column).add(" IS NULL")
-	if d.table.State != "" {
-		value, _ := d.own(pending)
-		s.add(" AND ").is(d.table.State, value)
-	}
-	if d.table.Where != "" {
-		s.add(" AND (", d.table.Where, ")")
-	}
-	found := false
-	err := l.single(ctx, func() error {
-		return l.query(ctx, s.add(" LIMIT 1"), func(func(...any) error) error {
-			found = true
-			return nil
-		})
-	})
-	if err == nil && found {
-		return d.refuse("give each row its own", "there are rows without a key (%s is NULL): they would never be claimed", column)
+	n, err := d.rowNeed(ctx, l)
+	if err == nil && n != nil {
+		return d.refuse(n.cure, "%s", n.what)
 	}
 	return err
 }
@@ -143,17 +101,6 @@ type Counts struct {
 	Overdue                     int64 // of these: their claim has ended and nobody took it back yet
 	Sent, Failed, Dead, Unknown int64
 	Other                       int64 // neither of these, as NULL: they are never claimed
-}
-
-// Migration is the SQL that adds what the description names and the database does not have: columns, the index on (state,
-// order), the side table, and the table cronce_fences where Options.Fence is used. Empty: nothing is missing. It is
-// for a person to read and to run; nothing is changed here.
-func Migration(ctx context.Context, db *sql.DB, t Table, o Options) (string, error) {
-	d, err := prepare(ctx, db, t, o)
-	if err != nil {
-		return "", err
-	}
-	return d.migration(), nil
 }
 
 func (d *Drainer) unavailable(err error) error {

@@ -18,6 +18,9 @@ type engine interface {
 	now(c column) string                   // SQL: the database's time, as such a column keeps it
 	after(c column, seconds string) string // SQL: now and so many seconds, given as SQL
 
+	// unix is SQL for such a time, which is SQL, in Unix seconds; the connection is a lane's.
+	unix(c column, time string) string
+
 	// look describes one table. A table that is not there has no columns.
 	look(ctx context.Context, db *sql.DB, table string) (looks, error)
 
@@ -28,6 +31,11 @@ type engine interface {
 	remark(table, text string) (opened, closed, after string)
 	// index is the statement that makes an index.
 	index(name, table string, columns ...string) string
+
+	// retype gives a column another type and leaves all else of it as it was; empty: that cannot be done safely.
+	retype(table string, c column, declared string) string
+	// extend adds values to an enumeration in the same way.
+	extend(table string, c column, values []string) string
 
 	// session is what a connection begins with; empty: nothing, and it may be given back to the pool.
 	session() string
@@ -56,6 +64,9 @@ type engine interface {
 
 // detect asks the database what it is.
 func detect(ctx context.Context, db *sql.DB) (engine, error) {
+	if err := db.PingContext(ctx); err != nil {
+		return nil, fmt.Errorf("the database cannot be reached, or refuses the connection: %w", err)
+	}
 	var version string
 	err := db.QueryRowContext(ctx, "SELECT version()").Scan(&version)
 	switch {

@@ -2,8 +2,6 @@ package rows
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,6 +19,10 @@ type inspector interface {
 	server() string
 	// writable is SQL that lets transactions write again.
 	writable() string
+	// user is who we are, as GRANT has it; empty: there are no users.
+	user(ctx context.Context, q querier) (string, error)
+	// denied reports whether the user lacks a right.
+	denied(err error) bool
 	// analyze is SQL that has the planner look at a table anew.
 	analyze(table string) string
 	// explain asks how a statement would be run.
@@ -43,15 +45,7 @@ const oldSnapshot = time.Minute
 
 // examine looks at one thing after the other; what needs columns and transactions is left out where there are none.
 func (d *Drainer) examine(ctx context.Context, r *Report) error {
-	fits := true
-	if err := d.check(); err != nil {
-		var refused *TableError
-		if !errors.As(err, &refused) {
-			return err
-		}
-		r.note(Refused, "table", d.mend(refused), "%s", refused.What)
-		fits = false
-	}
+	fits := d.examineNeeds(r)
 	l := &lane{d: d}
 	defer l.drop()
 	if err := l.open(ctx); err != nil {
@@ -72,66 +66,32 @@ func (d *Drainer) examine(ctx context.Context, r *Report) error {
 	if err := d.examineTriggers(ctx, l, r); err != nil {
 		return err
 	}
+	older := oldSnapshot
 	if fits && holds && !r.refused("server", "session") {
-		if err := d.examinePlan(ctx, l, r); err != nil {
-			return err
+		for _, look := range []func(context.Context, *lane, *Report) error{d.examineRights, d.examineStrays, d.examinePlan, d.examineRows, d.prove} {
+			if err := look(ctx, l, r); err != nil {
+				return err
+			}
 		}
-		if err := d.prove(ctx, l, r); err != nil {
-			return err
+		if r.refused("locks") {
+			older = lockPatience
 		}
 	}
-	return d.engine.snapshots(ctx, l, oldSnapshot, r)
+	return d.engine.snapshots(ctx, l, older, r)
 }
 
-// mend is SQL for what check refused.
-func (d *Drainer) mend(refused *TableError) string {
-	if s := d.missingStates(); s != "" {
-		return s
-	}
-	if d.looks.there() && d.looks.what == "" {
-		if m := d.migration(); m != "" {
-			return m
+// examineNeeds names all that is missing, so that what is printed is mended in one go. What a drain is right without is
+// left to the plan where there can be one.
+func (d *Drainer) examineNeeds(r *Report) (fits bool) {
+	all := d.needs()
+	fits = !slices.ContainsFunc(all, func(n need) bool { return !n.slow })
+	for _, n := range all {
+		if fix := or(n.sql, "-- "+n.cure); !fits {
+			r.note(Refused, n.about, fix, "%s", n.what)
 		}
 	}
-	return "-- " + refused.Cure
+	return fits
 }
-
-// missingStates is SQL that adds the states to an enumeration that lacks some; empty: it lacks none.
-func (d *Drainer) missingStates() string {
-	c, ok := d.looks.column(d.table.State)
-	if !ok || c.kind != enums {
-		return ""
-	}
-	var missing []string
-	for _, v := range d.table.States.list() {
-		if *v != "" && !containsFold(c.values, *v) {
-			missing = append(missing, *v)
-		}
-	}
-	if len(missing) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	if _, ok := d.engine.(*mysql); ok {
-		null := " NOT NULL"
-		if c.nullable {
-			null = " NULL"
-		}
-		all := append(append([]string{}, c.values...), missing...)
-		for i, v := range all {
-			all[i] = literal(v)
-		}
-		fmt.Fprintf(&b, "-- give it the DEFAULT again that it had\nALTER TABLE %s MODIFY %s ENUM(%s)%s;\n", d.engine.quote(d.table.Name), d.engine.quote(c.name), strings.Join(all, ", "), null)
-		return b.String()
-	}
-	for _, v := range missing {
-		fmt.Fprintf(&b, "ALTER TYPE %s ADD VALUE %s;\n", c.declared, literal(v))
-	}
-	return b.String()
-}
-
-// literal is a text in SQL.
-func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 // examineSession begins a transaction as claims do and looks at what has come of it. holds is false if that is not a
 // transaction.
@@ -235,13 +195,25 @@ func writes(text, table, column string) bool {
 	return false
 }
 
-// unseen is for what this user may not look at: it is said, and the rest goes on.
-func (d *Drainer) unseen(r *Report, about, what, fix string, err error) error {
+// unseen is for what this user may not look at, which few may: it is no fault, and the rest goes on.
+func (d *Drainer) unseen(r *Report, what, right string, err error) error {
 	if err == nil || !d.engine.refused(err) {
 		return err
 	}
-	r.note(Noted, about, fix, "%s cannot be looked at: %v", what, err)
+	r.Unseen = append(r.Unseen, what+", which takes the right "+right)
 	return nil
+}
+
+// examineStrays names rows that nobody would ever claim, as Open does.
+func (d *Drainer) examineStrays(ctx context.Context, l *lane, r *Report) error {
+	n, err := d.rowNeed(ctx, l)
+	if err != nil {
+		return err
+	}
+	if n != nil {
+		r.note(Refused, n.about, "-- "+n.cure, "%s", n.what)
+	}
+	return l.open(ctx) // which was given back
 }
 
 // refused reports whether something about one of these is refused.

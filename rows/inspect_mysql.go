@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,7 +129,7 @@ func (e *mysql) replica(ctx context.Context, l *lane, r *Report) error {
 		}, "SHOW GLOBAL STATUS LIKE 'Slaves_running'")
 	}
 	if err != nil {
-		return l.d.unseen(r, "server", "whether the server is a replica", "GRANT REPLICATION CLIENT ON *.* TO "+e.user(ctx, l)+";\n", err)
+		return l.d.unseen(r, "whether the server is a replica", "REPLICATION CLIENT", err)
 	}
 	if n > 0 {
 		r.note(Refused, "server", "-- name the primary in the data source name; on what is a replica no more:\nSTOP REPLICA;\nRESET REPLICA ALL;\n", "the server is a replica: its primary does not know what is claimed here")
@@ -139,13 +140,27 @@ func (e *mysql) replica(ctx context.Context, l *lane, r *Report) error {
 // errSyntax is the number of a statement that the server does not know.
 const errSyntax = 1064
 
-// user is who we are, as GRANT has it.
-func (e *mysql) user(ctx context.Context, l *lane) string {
-	var user string
-	each(ctx, l.conn, func(scan func(...any) error) error { return scan(&user) }, "SELECT CURRENT_USER()")
-	name, host, _ := strings.Cut(user, "@")
-	return literal(name) + "@" + literal(host)
+func (e *mysql) user(ctx context.Context, q querier) (user string, err error) {
+	err = each(ctx, q, func(scan func(...any) error) error { return scan(&user) }, "SELECT CURRENT_USER()")
+	name, host := user, "%"
+	if i := strings.LastIndex(user, "@"); i >= 0 {
+		name, host = user[:i], user[i+1:]
+	}
+	return literal(name) + "@" + literal(host), err
 }
+
+// denied: to a database, table or column.
+func (e *mysql) denied(err error) bool {
+	n := e.number(err)
+	return n == 1044 || n == 1142 || n == 1143
+}
+
+// What is changed in a column of times, before its comment.
+var (
+	onUpdate     = regexp.MustCompile(`(?i)^([^']*?) ON UPDATE current_timestamp(?:\(\d*\))?`)
+	currentTime  = regexp.MustCompile(`(?i)^([^']*?)current_timestamp(?:\(\d*\))?`)
+	wholeSeconds = regexp.MustCompile(`^(datetime|timestamp)(?:\(\d\))?`)
+)
 
 // ownTimes looks at columns of times that the table had: the server may change them by itself.
 func (e *mysql) ownTimes(ctx context.Context, l *lane, r *Report) error {
@@ -160,13 +175,15 @@ func (e *mysql) ownTimes(ctx context.Context, l *lane, r *Report) error {
 		if err := scan(&column, &kind, &extra, &digits); err != nil {
 			return err
 		}
-		fix := fmt.Sprintf("ALTER TABLE %s MODIFY %s DATETIME(6) NULL DEFAULT NULL;\n", e.quote(d.facts()), e.quote(column))
+		c := d.fact(column)
 		ours := containsFold([]string{t.Columns.LeaseUntil, t.Columns.StartedAt, t.Columns.NextAttemptAt}, column)
 		switch {
 		case ours && strings.Contains(strings.ToLower(extra), "on update"):
-			r.note(Refused, "clock", fix, "column %s (%s %s) is set by the server whenever the row is changed: a claimed row would look as if it had been started", column, kind, extra)
+			c.rest = onUpdate.ReplaceAllString(c.rest, "$1")
+			r.note(Refused, "clock", or(e.retype(d.facts(), c, kind), "-- take ON UPDATE off the column"), "column %s (%s %s) is set by the server whenever the row is changed: a claimed row would look as if it had been started", column, kind, extra)
 		case strings.EqualFold(column, t.Columns.LeaseUntil) && digits < 3:
-			r.note(Noted, "clock", fix, "column %s (%s) keeps whole seconds: leases end up to a second early", column, kind)
+			c.rest = currentTime.ReplaceAllString(c.rest, "${1}current_timestamp(6)")
+			r.note(Noted, "clock", or(e.retype(d.facts(), c, wholeSeconds.ReplaceAllString(kind, "$1(6)")), "-- give the column six digits"), "column %s (%s) keeps whole seconds: leases end up to a second early", column, kind)
 		}
 		return nil
 	}, "SELECT COLUMN_NAME, COLUMN_TYPE, EXTRA, DATETIME_PRECISION FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ? AND DATETIME_PRECISION IS NOT NULL",
@@ -277,5 +294,5 @@ func (e *mysql) snapshots(ctx context.Context, l *lane, older time.Duration, r *
 	}, fmt.Sprintf(`SELECT t.trx_mysql_thread_id, TIMESTAMPDIFF(SECOND, t.trx_started, NOW()), COALESCE(CONCAT(p.USER, ' at ', p.HOST), 'somebody')
 FROM information_schema.INNODB_TRX t LEFT JOIN information_schema.PROCESSLIST p ON p.ID = t.trx_mysql_thread_id
 WHERE t.trx_mysql_thread_id <> CONNECTION_ID() AND t.trx_started <= NOW() - INTERVAL %d SECOND ORDER BY t.trx_started LIMIT 3`, int(older.Seconds())))
-	return l.d.unseen(r, "transaction", "open transactions", "GRANT PROCESS ON *.* TO "+e.user(ctx, l)+";\n", err)
+	return l.d.unseen(r, "open transactions", "PROCESS", err)
 }

@@ -54,6 +54,13 @@ func (e *postgres) weigh(settings map[string]string, r *Report) {
 	}
 }
 
+func (e *postgres) user(ctx context.Context, q querier) (user string, err error) {
+	err = each(ctx, q, func(scan func(...any) error) error { return scan(&user) }, "SELECT quote_ident(current_user)")
+	return user, err
+}
+
+func (e *postgres) denied(err error) bool { return sqlState(err) == "42501" }
+
 func (e *postgres) transaction() string {
 	return "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only')::boolean"
 }

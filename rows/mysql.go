@@ -35,6 +35,10 @@ func (e *mysql) after(_ column, seconds string) string {
 	return "NOW(6) + INTERVAL " + seconds + " SECOND"
 }
 
+func (e *mysql) unix(_ column, time string) string {
+	return "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " + time + ") / 1e6)"
+}
+
 func (e *mysql) look(ctx context.Context, db *sql.DB, table string) (l looks, err error) {
 	schema, name, found := strings.Cut(table, ".")
 	if !found {
@@ -85,6 +89,11 @@ func (e *mysql) look(ctx context.Context, db *sql.DB, table string) (l looks, er
 	if err != nil {
 		return l, err
 	}
+	if l.what == "" {
+		if err := e.define(ctx, db, table, l.columns); err != nil && !e.refused(err) {
+			return l, err
+		}
+	}
 	var last string
 	var unique, whole bool
 	var columns []string
@@ -116,6 +125,42 @@ func (e *mysql) look(ctx context.Context, db *sql.DB, table string) (l looks, er
 		" ORDER BY INDEX_NAME, SEQ_IN_INDEX", schema, name)
 	end()
 	return l, err
+}
+
+// define reads what the server would write of each column behind its type: default, comment, checks and all else, of
+// which a MODIFY keeps only what it repeats.
+func (e *mysql) define(ctx context.Context, db *sql.DB, table string, columns []column) error {
+	var name, text string
+	if err := db.QueryRowContext(ctx, "SHOW CREATE TABLE "+e.quote(table)).Scan(&name, &text); err != nil {
+		return err
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(strings.TrimSpace(line), ",")
+		for i := range columns {
+			c := &columns[i]
+			for _, quote := range []string{"`", `"`, ""} {
+				if rest, ok := strings.CutPrefix(line, quote+c.name+quote+" "+c.declared); ok && c.rest == "" {
+					c.rest = rest + " " // known, also where there is nothing
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (e *mysql) retype(table string, c column, declared string) string {
+	if c.rest == "" {
+		return ""
+	}
+	return fmt.Sprintf("ALTER TABLE %s MODIFY %s %s;\n", e.quote(table), e.quote(c.name), strings.TrimSpace(declared+c.rest))
+}
+
+func (e *mysql) extend(table string, c column, values []string) string {
+	declared := strings.TrimSuffix(c.declared, ")")
+	for _, v := range values {
+		declared += "," + literal(strings.ReplaceAll(v, `\`, `\\`))
+	}
+	return e.retype(table, c, declared+")")
 }
 
 // enumValues reads enum('a','it”s').

@@ -3,8 +3,6 @@ package rows
 import (
 	"context"
 	"fmt"
-
-	"github.com/cronce/cronce"
 )
 
 // plan is how the database would find the rows that a claim takes.
@@ -24,9 +22,6 @@ func (d *Drainer) examinePlan(ctx context.Context, l *lane, r *Report) error {
 	s := d.candidates(d.statement(), d.options.Batch, nil)
 	if t.State != "" {
 		s.add(d.engine.lock())
-	}
-	if err := d.examineRights(ctx, l, r); err != nil {
-		return err
 	}
 	p, err := d.engine.explain(ctx, l, s)
 	if err != nil {
@@ -66,31 +61,14 @@ func (d *Drainer) examinePlan(ctx context.Context, l *lane, r *Report) error {
 		}
 		r.note(Slow, "index", d.engine.analyze(t.Name), "a claim %s, although there is an index for it (%s)", what, p.text)
 	case t.State == "":
-		r.note(Refused, "index", d.engine.index("cronce_order_"+base(t.Name), t.Name, t.Order), "a claim %s (%s)", what, p.text)
+		r.note(Slow, "index", d.claimsIndex(), "a claim %s (%s)", what, p.text)
+	case t.Side != "": // the table may not change
+		r.note(Slow, "index", d.claimsIndex(), "without an index on (%s, %s) a claim %s (%s)", t.State, t.Order, what, p.text)
 	default:
-		r.note(Refused, "index", d.engine.index("cronce_claims_"+base(t.Name), t.Name, t.State, t.Order),
+		r.note(Refused, "index", d.claimsIndex(),
 			"without an index on (%s, %s) a claim %s, and on some databases locks them (%s)", t.State, t.Order, what, p.text)
 	}
 	return nil
-}
-
-// examineRights has the UPDATE of a claim explained, of no row: whoever may not make it may not have it explained.
-func (d *Drainer) examineRights(ctx context.Context, l *lane, r *Report) error {
-	s := d.statement().add("EXPLAIN UPDATE ").name(d.facts()).add(" SET ")
-	(&claim{d: d, token: cronce.NewRunID()}).marks(s).add(" WHERE 1 = 0")
-	found, err := l.conn.QueryContext(ctx, s.text.String(), s.args...)
-	if err == nil {
-		for found.Next() {
-		}
-		found.Close()
-		err = found.Err()
-	}
-	if err == nil || !d.engine.refused(err) {
-		return err
-	}
-	r.note(Refused, "table", "", "rows of %s cannot be marked: %v", d.facts(), err)
-	l.drop()
-	return l.open(ctx)
 }
 
 // upTo is how many rows a query has, counted to one more than most.

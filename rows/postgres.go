@@ -35,6 +35,10 @@ func (e *postgres) after(c column, seconds string) string {
 	return e.now(c) + " + " + seconds + " * interval '1 second'"
 }
 
+func (e *postgres) unix(_ column, time string) string {
+	return "EXTRACT(EPOCH FROM " + time + ")::float8"
+}
+
 func (e *postgres) look(ctx context.Context, db *sql.DB, table string) (l looks, err error) {
 	var id sql.NullInt64
 	var what sql.NullString
@@ -49,7 +53,7 @@ func (e *postgres) look(ctx context.Context, db *sql.DB, table string) (l looks,
 	err = each(ctx, db, func(scan func(...any) error) error {
 		var c column
 		var base, class, values string
-		if err := scan(&c.name, &c.declared, &base, &class, &c.nullable, &c.length, &values, &c.narrow); err != nil {
+		if err := scan(&c.name, &c.declared, &base, &class, &c.nullable, &c.length, &values, &c.narrow, &c.collate, &c.base); err != nil {
 			return err
 		}
 		switch {
@@ -74,7 +78,10 @@ func (e *postgres) look(ctx context.Context, db *sql.DB, table string) (l looks,
 	CASE WHEN t.typname IN ('varchar', 'bpchar') AND m.length > 4 THEN m.length - 4
 		WHEN t.typname IN ('int2', 'int4', 'int8') THEN t.typlen * 8 ELSE 0 END,
 	COALESCE((SELECT string_agg(enumlabel, chr(31) ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = t.oid), ''),
-	current_setting('server_encoding') <> 'UTF8'
+	current_setting('server_encoding') <> 'UTF8',
+	COALESCE((SELECT ' COLLATE ' || quote_ident(n.nspname) || '.' || quote_ident(o.collname) FROM pg_collation o JOIN pg_namespace n ON n.oid = o.collnamespace
+		WHERE o.oid = a.attcollation AND a.attcollation <> declared.typcollation), ''),
+	format_type(t.oid, NULL)
 FROM pg_attribute a JOIN pg_type declared ON declared.oid = a.atttypid JOIN pg_type t ON t.oid = CASE declared.typtype WHEN 'd' THEN declared.typbasetype ELSE declared.oid END,
 	LATERAL (SELECT CASE declared.typtype WHEN 'd' THEN declared.typtypmod ELSE a.atttypmod END AS length) m
 WHERE a.attrelid = $1::bigint AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`, id.Int64)
@@ -119,6 +126,18 @@ func (e *postgres) remark(table, text string) (opened, closed, after string) {
 
 func (e *postgres) index(name, table string, columns ...string) string {
 	return fmt.Sprintf("CREATE INDEX %s ON %s (%s);", e.quote(name), e.quote(table), quoted(e, columns))
+}
+
+func (e *postgres) retype(table string, c column, declared string) string {
+	return fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s%s;\n", e.quote(table), e.quote(c.name), declared, c.collate)
+}
+
+func (e *postgres) extend(_ string, c column, values []string) string {
+	var b strings.Builder
+	for _, v := range values {
+		fmt.Fprintf(&b, "ALTER TYPE %s ADD VALUE %s;\n", c.base, literal(v))
+	}
+	return b.String()
 }
 
 func (e *postgres) session() string { return "" }

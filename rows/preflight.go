@@ -25,7 +25,7 @@ func (l Level) String() string { return [...]string{"note", "slow", "refused"}[l
 // Finding is one thing that [Preflight] found.
 type Finding struct {
 	Level Level
-	About string // one word: version, engine, table, session, index, server, replica, binlog, trigger, transaction, clock, disk, proof
+	About string // one word: version, engine, table, rights, session, index, server, binlog, trigger, transaction, clock, disk, locks, proof
 	What  string // what is the matter, a sentence without its full stop
 	Fix   string // SQL to paste; what SQL cannot do is in it as a comment. Empty: there is nothing to do
 }
@@ -38,9 +38,11 @@ func (f Finding) String() string {
 type Report struct {
 	Table    string
 	Database string    // what it is, as MariaDB 10.11.6
+	Rows     string    // how many are pending, due, waiting until when, and claimed; empty: they could not be counted
 	Plan     string    // how the database finds the rows that a claim takes; empty: it could not be asked
 	Proof    string    // what came of two claims at once; empty: there were none
 	Findings []Finding // the worst first
+	Unseen   []string  // what this user may not look at
 }
 
 // Worst is the highest level found; ok is false if nothing was found at all.
@@ -64,17 +66,19 @@ func (r *Report) Err() error {
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table %s, %s\n", r.Table, r.Database)
-	if r.Plan != "" {
-		fmt.Fprintf(&b, "plan: %s\n", r.Plan)
-	}
-	if r.Proof != "" {
-		fmt.Fprintf(&b, "proof: %s\n", r.Proof)
+	for _, line := range []struct{ name, text string }{{"rows", r.Rows}, {"plan", r.Plan}, {"proof", r.Proof}} {
+		if line.text != "" {
+			fmt.Fprintf(&b, "%s: %s\n", line.name, line.text)
+		}
 	}
 	for _, f := range r.Findings {
 		fmt.Fprintln(&b, f)
 		for line := range strings.Lines(f.Fix) {
 			b.WriteString("    " + strings.TrimSuffix(line, "\n") + "\n")
 		}
+	}
+	for _, what := range r.Unseen {
+		fmt.Fprintf(&b, "not looked at: %s\n", what)
 	}
 	if len(r.Findings) == 0 {
 		b.WriteString("nothing is amiss\n")
@@ -102,6 +106,11 @@ func Preflight(ctx context.Context, db *sql.DB, t Table, o Options) (*Report, er
 	if err := d.examine(ctx, r); err != nil {
 		return nil, d.unavailable(err)
 	}
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return int(b.Level) - int(a.Level) })
+	r.sort()
 	return r, nil
+}
+
+// sort puts the worst first.
+func (r *Report) sort() {
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return int(b.Level) - int(a.Level) })
 }

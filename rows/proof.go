@@ -55,7 +55,7 @@ func (d *Drainer) proveOn(ctx context.Context, first, second *lane, r *Report) e
 		return nil
 	}
 	defer first.rollback(ctx)
-	ours, err := d.lockSome(ctx, first)
+	ours, err := d.lockPatiently(ctx, first)
 	if err != nil {
 		if d.engine.again(err) {
 			r.Proof = "none: another one is writing"
@@ -67,8 +67,7 @@ func (d *Drainer) proveOn(ctx context.Context, first, second *lane, r *Report) e
 		return d.proveWaits(ctx, second, r)
 	}
 	if len(ours) == 0 {
-		r.Proof = "none: no row is pending that others have not locked"
-		return nil
+		return d.proveNone(ctx, second, r)
 	}
 	defer second.rollback(ctx)
 	theirs, err := d.lockSome(ctx, second)
@@ -118,6 +117,44 @@ func (d *Drainer) proveNoneLeft(ctx context.Context, second *lane, ours [][]any,
 	}
 	r.Proof = fmt.Sprintf("a second claim got none of the rows that a first one had (%s), and there were no others", keysText(ours))
 	return nil
+}
+
+// proveNone says why nothing was locked.
+func (d *Drainer) proveNone(ctx context.Context, l *lane, r *Report) error {
+	some, err := d.waiting(ctx, l)
+	switch {
+	case err != nil:
+		return err
+	case some:
+		r.note(Refused, "locks", "-- see who has a transaction open, and end it\n", "rows are due, and others have had them locked for %s: a claim gets none", lockPatience)
+		r.Proof = "none: others have all rows locked that are due"
+	default:
+		r.Proof = "none: no row is due"
+	}
+	return nil
+}
+
+// lockPatience is how long others may have all rows locked, as a claim of theirs has for a moment.
+const lockPatience = 2 * time.Second
+
+// lockPatiently is lockSome, again and again while rows are due and others have them.
+func (d *Drainer) lockPatiently(ctx context.Context, l *lane) ([][]any, error) {
+	for end := time.Now().Add(lockPatience); ; {
+		keys, err := d.lockSome(ctx, l)
+		if err != nil || len(keys) > 0 || d.engine.lock() == "" || time.Now().After(end) {
+			return keys, err
+		}
+		if err := l.rollback(ctx); err != nil {
+			return nil, err
+		}
+		some, err := d.waiting(ctx, l)
+		if err := errors.Join(err, l.open(ctx)); err != nil || !some {
+			return nil, err
+		}
+		if err := wait(ctx, 100*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // lockSome begins a transaction and locks rows, which stay so.

@@ -32,6 +32,10 @@ func (e *sqlite) after(_ column, seconds string) string {
 	return "strftime('%Y-%m-%d %H:%M:%f', 'now', " + seconds + " || ' seconds')"
 }
 
+func (e *sqlite) unix(_ column, time string) string {
+	return "CAST(strftime('%s', " + time + ") AS REAL)"
+}
+
 func (e *sqlite) look(ctx context.Context, db *sql.DB, table string) (l looks, err error) {
 	schema, name, found := strings.Cut(table, ".")
 	if !found {
@@ -156,6 +160,11 @@ func (e *sqlite) index(name, table string, columns ...string) string {
 	}
 	return fmt.Sprintf("CREATE INDEX %s ON %s (%s);", e.quote(schema+"."+name), e.quote(table), quoted(e, columns))
 }
+
+// retype is not asked for: a length is not enforced. Nor is extend: there are no enumerations.
+func (e *sqlite) retype(string, column, string) string { return "" }
+
+func (e *sqlite) extend(string, column, []string) string { return "" }
 
 func (e *sqlite) session() string { return "" }
 

@@ -33,7 +33,7 @@ func drainCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
-	db, err := openDatabase(o.db)
+	db, err := connect(ctx, o.db)
 	if err != nil {
 		return err
 	}

@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
@@ -48,6 +50,35 @@ func (o *drainOptions) setDB(f *cli.Flags) func(string) error {
 		return expected(v != "", "a URL, or the file of an SQLite database")
 	}
 }
+
+// connect opens the database, and has it say that this user may come in. Of a server that says no the message names server and user.
+func connect(ctx context.Context, text string) (*database, error) {
+	db, err := openDatabase(text)
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, 2*connectTime)
+	defer cancel()
+	if err = db.PingContext(limited); err == nil {
+		return db, nil
+	}
+	db.Close()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	code, what := cli.Unavailable, "the database cannot be reached"
+	var theirs *mysql.MySQLError
+	var pg *pgconn.PgError
+	switch {
+	case errors.As(err, &theirs) && slices.Contains(refusals, strconv.Itoa(int(theirs.Number))),
+		errors.As(err, &pg) && slices.Contains(refusals, pg.Code):
+		code, what = cli.Config, "the server refuses the connection"
+	}
+	return nil, &cli.ExitError{Code: code, Err: fmt.Errorf("--db %s: %s: %w", cli.WithoutSecrets(text), what, err)}
+}
+
+// refusals are what servers answer to a user, password or database that is not theirs: it will not be later.
+var refusals = []string{"1044", "1045", "1049", "1698", "28000", "28P01", "3D000", "42501"}
 
 // openDatabase opens the pool for a URL; nothing is connected yet.
 func openDatabase(text string) (*database, error) {

@@ -73,13 +73,19 @@ func dryRun(ctx context.Context, d *rows.Drainer, o *drainOptions, stdout io.Wri
 	return nil
 }
 
-// checkTable looks at server, session and table as claims will use them, and says what is wrong or slow.
+// checkTable looks at server, session and table as claims will use them, and says what is wrong or slow. Alone it looks at what a
+// drain inside cronce run needs too.
 func checkTable(ctx context.Context, db *database, o *drainOptions, stdout io.Writer) error {
-	r, err := rows.Preflight(ctx, db.DB, o.table, o.options)
+	options := o.options
+	options.Fence = max(options.Fence, 1)
+	r, err := rows.Preflight(ctx, db.DB, o.table, options)
+	if err == nil && o.target != "" {
+		err = rows.PreflightMeter(ctx, db.DB, o.meterOptions(), r)
+	}
 	if err != nil {
 		return drainError(err)
 	}
-	if _, err := io.WriteString(stdout, r.String()); err != nil {
+	if _, err := fmt.Fprintf(stdout, "%skeys of rows begin with %s/, the fence is of job %s: on each host --table and --job are spelled alike\n", r, o.table.Name, o.name()); err != nil {
 		return err
 	}
 	if err := r.Err(); err != nil {

@@ -56,7 +56,7 @@ func drainReport(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := o.table.Check(); err != nil && o.logTable == "" {
 		return &cli.UsageError{Command: "drain", Err: asFlags(err)}
 	}
-	db, err := openDatabase(o.db)
+	db, err := connect(ctx, o.db)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ var Drain = []Key{
 	{"block-duplicates", "", "a duplicate is not sent, and its row is failed"},
 	{"progress", "bar|lines|none", "how it is told how far it is (default: a bar on a terminal, else a line now and then)"},
 	{"dry-run", "", "say what would be done, and do nothing"},
-	{"check", "", "look at the database and the table for what would make this wrong or slow, and do nothing"},
+	{"check", "", "look at database, table and rights for what is missing or would make this wrong or slow, and at what waits for what; do nothing"},
 	{"print-migration", "", "print the SQL of what is missing in the database, and do nothing"},
 	{"duplicates", "", "for report: what was sent more than once within the window, by --target and --content"},
 	{"log-table", "NAME", "for report --duplicates: a table with a row for each send, of whatever program, instead of this one"},
