@@ -155,7 +155,8 @@ func (t LogTable) undated(ctx context.Context, db *sql.DB, e engine, l looks) er
 	}
 }
 
-// query is one statement: spans of sends, of which each is within the window of the one before.
+// query is one statement: spans of sends, of which each is within the window of the one before. RANGE has those of one moment in one span,
+// whatever order the database has them in.
 func (t LogTable) query(e engine, l looks, window time.Duration) (query string, args []any, err error) {
 	at, err := seconds(e, l, t)
 	if err != nil {
@@ -177,7 +178,7 @@ func (t LogTable) query(e engine, l looks, window time.Duration) (query string, 
 	sends, args := t.sends(e)
 	inner.WriteString(sends + " AND " + at + " IS NOT NULL")
 	return fmt.Sprintf(`WITH sends AS (SELECT log.*, LAG(sent_at) OVER (PARTITION BY %[1]s ORDER BY sent_at) AS earlier FROM (%[2]s) log),
-spans AS (SELECT sends.*, SUM(CASE WHEN sent_at - earlier <= %[3]s THEN 0 ELSE 1 END) OVER (PARTITION BY %[1]s ORDER BY sent_at ROWS UNBOUNDED PRECEDING) AS span FROM sends)
+spans AS (SELECT sends.*, SUM(CASE WHEN sent_at - earlier <= %[3]s THEN 0 ELSE 1 END) OVER (PARTITION BY %[1]s ORDER BY sent_at RANGE UNBOUNDED PRECEDING) AS span FROM sends)
 SELECT target, MIN(sent_at), MAX(sent_at), COUNT(*)%[4]s FROM spans GROUP BY %[1]s, span HAVING COUNT(*) > 1 ORDER BY COUNT(*) DESC, MIN(sent_at)`,
 		same, inner.String(), strconv.FormatFloat(window.Seconds(), 'f', 3, 64), strings.TrimPrefix(same, "target")), args, nil
 }
