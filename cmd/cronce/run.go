@@ -156,7 +156,7 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, signals 
 	say.Info("run " + l.Run.ID + " starts, " + tickText(l.Run.Tick))
 	path, lookErr := in.lookPath()
 	w := work{gone: goneLender(), lock: lock, job: in.job, say: newSay(stderr, in.format, in.level), command: guard.Command{
-		Path: path, Args: in.command, Env: os.Environ(), NotFound: lookErr,
+		Path: path, Args: in.command, Env: cli.CommandEnvironment(os.Environ()), NotFound: lookErr,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: in.terminal || isTerminal(os.Stdout) || isTerminal(os.Stderr),
 	}}
