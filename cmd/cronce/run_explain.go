@@ -81,6 +81,7 @@ func (in *invocation) verdict(ctx context.Context, store *cronce.Store, c cronce
 	if err != nil {
 		return "", err
 	}
+	state = state.AsOf(now)
 	if state.Problem != "" {
 		return "would be refused: " + state.Problem, nil
 	}

@@ -122,6 +122,14 @@ func jobShow(ctx context.Context, args []string, stdout io.Writer) error {
 	if d.Runs, err = store.Runs(ctx, cronce.RunQuery{Job: name, Limit: *n}); err != nil {
 		return err
 	}
+	now, err := store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	d.JobState = d.JobState.AsOf(now)
+	for i, r := range d.Runs {
+		d.Runs[i] = r.AsOf(now)
+	}
 	if d.Requests, err = store.Requests(ctx, name, *n); err != nil {
 		return err
 	}

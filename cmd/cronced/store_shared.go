@@ -68,6 +68,7 @@ func sharedCheck(ctx context.Context, f *cli.Flags, place string, stdout io.Writ
 		row(true, "lock of this machine", "there is a place for it")
 	}
 	for _, s := range states {
+		s = s.AsOf(now)
 		row(s.Problem == "", "job "+s.Job, cli.Doing(s, now))
 	}
 	if err := tw.Flush(); err != nil {
