@@ -146,7 +146,7 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, signals 
 		say.Warn(fmt.Sprintf("got %s while it waited: not run", guard.SignalName(sig)))
 		return report{Job: c.Job, Decision: "none", Error: "got " + guard.SignalName(sig), Exit: 128 + int(sig)}
 	case err != nil:
-		return refuse(err)
+		return refuse(in.withCure(err))
 	}
 	if sig != 0 {
 		// Decided in the same moment: it is ours, and so is its end.
