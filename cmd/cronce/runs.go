@@ -91,7 +91,7 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 		// A program gets the bytes; a terminal must not obey them.
 		writeRun(out, list[0], stdout == io.Writer(os.Stdout) && isTerminal(os.Stdout))
 	default:
-		cli.WriteRuns(out, list, time.Now())
+		cli.WriteRuns(out, list, time.Now(), store.Shared())
 	}
 	if err != nil {
 		return err
