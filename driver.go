@@ -142,7 +142,8 @@ type Driver interface {
 
 	// Jobs returns the state of the named job, or of all, by name. A job that
 	// the store has never seen is not in it. It changes nothing: a run whose
-	// lease has ended is live until a claim marks it.
+	// lease has ended is live until a claim marks it. Expires says when a live
+	// one's ends, here and in Runs.
 	Jobs(ctx context.Context, job string) ([]JobState, error)
 
 	// Runs returns the runs that q selects, oldest first, Result.Output

@@ -3,6 +3,7 @@ package cronce
 import (
 	"fmt"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -60,11 +61,23 @@ type Run struct {
 	Held  string     `json:"held,omitempty"` // for a skip: the run id of the holder
 	Start time.Time  `json:"start"`          // when it was decided, by the store's clock
 	End   time.Time  `json:"end,omitzero"`   // zero while it lives
+	// Expires is when the lease of a run that lives ends, unless it is renewed. Zero
+	// where leases do not expire.
+	Expires time.Time `json:"expires,omitzero"`
 	Result
 }
 
 // Live reports whether the run started and has not ended.
 func (r Run) Live() bool { return r.Skip == "" && r.Outcome == "" }
+
+// AsOf is the run at that time of its store: one whose lease has ended by then is lost,
+// also while no claim of the job has put that on record.
+func (r Run) AsOf(now time.Time) Run {
+	if r.Live() && !r.Expires.IsZero() && !r.Expires.After(now) {
+		r.Outcome, r.End = Lost, r.Expires
+	}
+	return r
+}
 
 // Result is what a run reports at its end.
 type Result struct {
@@ -160,4 +173,15 @@ type JobState struct {
 	// Problem is why the store refuses to decide for the job, as a damaged
 	// record; empty: it does not. What the other fields say is what can be read.
 	Problem string `json:"problem,omitempty"`
+}
+
+// AsOf is the state at that time of its store: runs are as [Run.AsOf] has them, and those
+// whose lease has ended are not among the live ones.
+func (s JobState) AsOf(now time.Time) JobState {
+	s.Live = slices.DeleteFunc(slices.Clone(s.Live), func(r Run) bool { return !r.AsOf(now).Live() })
+	if s.Last != nil {
+		last := s.Last.AsOf(now)
+		s.Last = &last
+	}
+	return s
 }

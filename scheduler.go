@@ -115,6 +115,20 @@ const (
 	EventAgreed   // it keeps this program's again: the job is offered again
 )
 
+// String is the kind in a word, as "started".
+func (k EventKind) String() string {
+	if k < 0 || int(k) >= len(eventKinds) {
+		return fmt.Sprintf("EventKind(%d)", int(k))
+	}
+	return eventKinds[k]
+}
+
+var eventKinds = [...]string{
+	EventStarted: "started", EventEnded: "ended", EventSkipped: "skipped", EventTaken: "taken", EventMissed: "missed", EventRefused: "refused",
+	EventLive: "live", EventLeft: "left", EventDraining: "draining",
+	EventAway: "away", EventBack: "back", EventSkew: "skew", EventConflict: "conflict", EventAgreed: "agreed",
+}
+
 // Event is something that happened to a job.
 type Event struct {
 	Kind  EventKind

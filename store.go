@@ -53,6 +53,9 @@ func (e *SkippedError) Why() string {
 	if e.Run.Skip == SkipLate {
 		s += fmt.Sprintf(": offered %s after its tick", e.Run.Start.Sub(e.Run.Tick).Round(time.Second))
 	}
+	if e.Run.Skip == SkipStoreRestarted {
+		s += ": the store is new, or may have lost what was decided by then; nothing starts for a minute from when that was first seen; a new store is made known by 'cronce store init'"
+	}
 	if e.Holder != nil {
 		s += ": " + describeHolder(*e.Holder)
 	}

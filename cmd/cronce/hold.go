@@ -151,7 +151,7 @@ func (h *holding) claim(ctx context.Context) (cronce.Lease, error) {
 func (h *holding) run(ctx context.Context, l cronce.Lease) (cronce.Result, error) {
 	path, notFound := h.in.lookPath()
 	w := work{gone: goneLender(), lock: h.lock, job: h.in.job, say: newSay(os.Stderr, h.in.format, h.in.level), command: guard.Command{
-		Path: path, Args: h.in.command, Env: os.Environ(), NotFound: notFound,
+		Path: path, Args: h.in.command, Env: cli.CommandEnvironment(os.Environ()), NotFound: notFound,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: h.in.terminal || isTerminal(os.Stdout) || isTerminal(os.Stderr),
 	}}

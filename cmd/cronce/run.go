@@ -146,7 +146,7 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, signals 
 		say.Warn(fmt.Sprintf("got %s while it waited: not run", guard.SignalName(sig)))
 		return report{Job: c.Job, Decision: "none", Error: "got " + guard.SignalName(sig), Exit: 128 + int(sig)}
 	case err != nil:
-		return refuse(err)
+		return refuse(in.withCure(err))
 	}
 	if sig != 0 {
 		// Decided in the same moment: it is ours, and so is its end.
@@ -156,7 +156,7 @@ func (in *invocation) decideAndRun(ctx context.Context, c cronce.Claim, signals 
 	say.Info("run " + l.Run.ID + " starts, " + tickText(l.Run.Tick))
 	path, lookErr := in.lookPath()
 	w := work{gone: goneLender(), lock: lock, job: in.job, say: newSay(stderr, in.format, in.level), command: guard.Command{
-		Path: path, Args: in.command, Env: os.Environ(), NotFound: lookErr,
+		Path: path, Args: in.command, Env: cli.CommandEnvironment(os.Environ()), NotFound: lookErr,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: in.terminal || isTerminal(os.Stdout) || isTerminal(os.Stderr),
 	}}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cronce/cronce"
 	"github.com/cronce/cronce/guard"
+	"github.com/cronce/cronce/internal/cli"
 )
 
 // explain is --dry-run: what would be done now, and why.
@@ -42,6 +43,19 @@ func (in *invocation) explain(ctx context.Context, c cronce.Claim, stdout io.Wri
 
 // cronPath is the PATH that cron gives to commands.
 const cronPath = "/usr/bin:/bin"
+
+// withCure adds to a conflict of definitions what ends it.
+func (in *invocation) withCure(err error) error {
+	var conflict *cronce.ConflictError
+	if !errors.As(err, &conflict) {
+		return err
+	}
+	update := cli.UpdateCommand(in.store, conflict.Job, conflict.Kept, conflict.Have)
+	if update == "" {
+		return err
+	}
+	return fmt.Errorf("%w; where this line is right, tell the store: %s", err, update)
+}
 
 // explainCron says at a terminal what the same line would do there, where it is
 // meant to stand.
@@ -81,8 +95,13 @@ func (in *invocation) verdict(ctx context.Context, store *cronce.Store, c cronce
 	if err != nil {
 		return "", err
 	}
+	state = state.AsOf(now)
 	if state.Problem != "" {
 		return "would be refused: " + state.Problem, nil
+	}
+	if store.Shared() && c.Definition != (cronce.Definition{}) && !state.Since.IsZero() && cli.UpdateCommand(in.store, c.Job, state.Definition, c.Definition) != "" {
+		conflict := &cronce.ConflictError{Job: c.Job, Kept: state.Definition, Have: c.Definition, Since: state.Since}
+		return fmt.Sprintf("would be refused: %v", in.withCure(conflict)), nil
 	}
 	if !c.Tick.IsZero() {
 		runs, err := store.Runs(ctx, cronce.RunQuery{Job: c.Job})

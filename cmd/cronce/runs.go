@@ -66,6 +66,9 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := asOfNow(ctx, store, list); err != nil {
+		return err
+	}
 	if *failed {
 		list = slices.DeleteFunc(list, func(r cronce.Run) bool { return !wrong(r) })
 		if *n > 0 {
@@ -88,7 +91,7 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 		// A program gets the bytes; a terminal must not obey them.
 		writeRun(out, list[0], stdout == io.Writer(os.Stdout) && isTerminal(os.Stdout))
 	default:
-		cli.WriteRuns(out, list, time.Now())
+		cli.WriteRuns(out, list, time.Now(), store.Shared())
 	}
 	if err != nil {
 		return err
@@ -97,6 +100,18 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	return checkWhole(ctx, store, q.Job)
+}
+
+// asOfNow shows runs as lost whose lease has ended, also before that is on record.
+func asOfNow(ctx context.Context, store *cronce.Store, list []cronce.Run) error {
+	if !slices.ContainsFunc(list, func(r cronce.Run) bool { return !r.Expires.IsZero() }) {
+		return nil
+	}
+	now, err := store.Now(ctx)
+	for i, r := range list {
+		list[i] = r.AsOf(now)
+	}
+	return err
 }
 
 // runsBeginning is the one run whose id begins as that of the query.

@@ -65,6 +65,7 @@ func status(ctx context.Context, args []string, stdout io.Writer) error {
 	left := false
 	list := make([]cli.StateOf, len(states))
 	for i, s := range states {
+		s = s.AsOf(now)
 		list[i] = cli.StateOf{JobState: s, Next: cli.NextTick(s, now)}
 		alone, err := nobody(s)
 		if err != nil {

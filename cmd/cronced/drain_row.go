@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cronce/cronce/internal/cli"
 	"github.com/cronce/cronce/rows"
 )
 
@@ -124,7 +125,7 @@ const (
 // CRONCE_ROW_ATTEMPT, and CRONCE_ROW_ and the column's name in upper case. NULL is unset, as is
 // what cannot be in an environment; standard input has all.
 func rowEnvironment(key string, attempt int, all []field) []string {
-	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+	env := slices.DeleteFunc(cli.CommandEnvironment(os.Environ()), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return name == databaseVariable || name == databasePassword || strings.HasPrefix(name, rowPrefix)
 	})

@@ -192,7 +192,7 @@ func (g *guards) task(l cronce.Lease) handover.Task {
 		Version: build.Version(), Store: cli.WithoutSecrets(g.dir), Shared: g.store.Shared(), Lease: l,
 		Job: g.job.Job, Warning: warning(g.job.Job, l),
 		Path: handover.Bytes(path), Args: handover.BytesOf(args),
-		Env: handover.BytesOf(env), Dir: handover.Bytes(dir), Input: handover.Bytes(line.Stdin),
+		Env: handover.BytesOf(cli.CommandEnvironment(env)), Dir: handover.Bytes(dir), Input: handover.Bytes(line.Stdin),
 	}
 }
 

@@ -82,7 +82,8 @@ type details struct {
 	Runs     []cronce.Run     `json:"runs,omitempty"`
 	Requests []cronce.Request `json:"requests,omitempty"`
 
-	locks []localstore.Lock
+	locks  []localstore.Lock
+	shared bool // by hosts
 }
 
 // showNext is how many of the next ticks are shown.
@@ -121,6 +122,14 @@ func jobShow(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	if d.Runs, err = store.Runs(ctx, cronce.RunQuery{Job: name, Limit: *n}); err != nil {
 		return err
+	}
+	now, err := store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	d.JobState, d.shared = d.JobState.AsOf(now), store.Shared()
+	for i, r := range d.Runs {
+		d.Runs[i] = r.AsOf(now)
 	}
 	if d.Requests, err = store.Requests(ctx, name, *n); err != nil {
 		return err
@@ -169,7 +178,7 @@ func (d details) write(w io.Writer, now time.Time) {
 	tw.Flush()
 	if len(d.Runs) > 0 {
 		fmt.Fprintln(w)
-		cli.WriteRuns(w, d.Runs, now)
+		cli.WriteRuns(w, d.Runs, now, d.shared)
 	}
 	if len(d.Requests) == 0 {
 		return

@@ -30,11 +30,16 @@ func (a *asking) say(format string, args ...any) error {
 // free makes the request and waits until none of the runs that it is for lives. A lease
 // that was revoked, and whose holder says nothing, ends when it would have ended.
 func (a *asking) free(ctx context.Context, wait time.Duration) error {
-	before, err := a.live(ctx, nil)
+	before, dead, err := a.live(ctx, nil)
 	if err != nil {
 		return err
 	}
 	if len(before) == 0 {
+		for _, r := range dead {
+			if err := a.say("run %s, %s: lost: its lease ended at %s, and nobody is left to end", r.ID, r.Holder, cronce.Stamp(r.Expires)); err != nil {
+				return err
+			}
+		}
 		return a.say("nothing holds it")
 	}
 	asked, done := context.WithTimeout(ctx, a.patience)
@@ -55,7 +60,7 @@ func (a *asking) free(ctx context.Context, wait time.Duration) error {
 		}
 	}
 	for began := time.Now(); ; {
-		left, err := a.live(ctx, ids)
+		left, _, err := a.live(ctx, ids)
 		if err != nil {
 			return err
 		}
@@ -70,8 +75,6 @@ func (a *asking) free(ctx context.Context, wait time.Duration) error {
 			text := fmt.Sprintf("job %q is still held %s after the request, which stands: %s", a.request.Job, wait, strings.Join(names, "; "))
 			if a.request.Kind == cronce.Stop {
 				text += "; --force takes the lease away"
-			} else {
-				text += "; a run that was killed is marked as lost by the job's next claim"
 			}
 			return &cli.ExitError{Code: cli.TempFail, Err: errors.New(text)}
 		}
@@ -86,12 +89,26 @@ func (a *asking) free(ctx context.Context, wait time.Duration) error {
 // pollShared is how often it is looked whether a job is free.
 const pollShared = 500 * time.Millisecond
 
-// live are the job's runs that live, of those if any are named.
-func (a *asking) live(ctx context.Context, ids []string) ([]cronce.Run, error) {
+// live are the job's runs that live, of those if any are named; the leases of the dead ones
+// have ended, and no claim has put that on record.
+func (a *asking) live(ctx context.Context, ids []string) (live, dead []cronce.Run, err error) {
 	ctx, done := context.WithTimeout(ctx, a.patience)
 	defer done()
 	state, _, err := a.store.Job(ctx, a.request.Job)
-	return slices.DeleteFunc(state.Live, func(r cronce.Run) bool { return ids != nil && !slices.Contains(ids, r.ID) }), err
+	if err != nil {
+		return nil, nil, err
+	}
+	now, err := a.store.Now(ctx)
+	for _, r := range state.Live {
+		switch {
+		case ids != nil && !slices.Contains(ids, r.ID):
+		case r.AsOf(now).Live():
+			live = append(live, r)
+		default:
+			dead = append(dead, r)
+		}
+	}
+	return live, dead, err
 }
 
 // ended says how the runs ended, and what goes on that only the run waited for.
@@ -107,6 +124,7 @@ func (a *asking) ended(ctx context.Context, ids []string) error {
 		if !ok {
 			continue
 		}
+		run = run.AsOf(run.Expires) // its lease has ended, whether or not that is on record
 		text := fmt.Sprintf("run %s: %s after %s", id, cli.Outcome(run), cli.Brief(run.End.Sub(run.Start)))
 		if note := cli.Note(run); note != "" {
 			text += ": " + note

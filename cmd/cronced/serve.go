@@ -87,6 +87,10 @@ func serve(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return cli.Misuse("serve", "--system and --store contradict each other: each user's jobs are in that user's own store")
 	case *whole && len(s.crontabs.config) > 0:
 		return cli.Misuse("serve", "--system and --config contradict each other: --system is for crontabs, whose lines name users")
+	case *whole && cli.IsURL(*dir):
+		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf(
+			"serve --system knows no store that hosts share, and CRONCE_STORE names one (%s): each host would run every job; for jobs of a fleet use cronce serve --crontab FILE, for those of this machine alone unset CRONCE_STORE",
+			cli.WithoutSecrets(*dir))}
 	case *whole:
 		return (&system{crontabs: systemCrontabs{explicit: s.crontabs.paths}, strict: s.strict, besideCron: *besideCron, notBefore: s.notBefore, json: asJSON}).serve(ctx, maxRunning, stdout, stderr)
 	case len(s.crontabs.paths) == 0:

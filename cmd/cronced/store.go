@@ -39,9 +39,13 @@ func storeCommand(ctx context.Context, args []string, stdout io.Writer) error {
 	return cli.Misuse("store", "there is no %q: there is cronce store init, check, prune, reset-watermark, migrate", name)
 }
 
-// storeFlags reads a command line without arguments.
+// storeFlags reads a command line without arguments, but for a store's URL, which may stand
+// without --store.
 func storeFlags(f *cli.Flags, args []string) error {
 	rest, err := f.Parse(args)
+	if err == nil && len(rest) > 0 && cli.IsURL(rest[0]) && !f.Given("store") {
+		rest, err = f.Parse(append([]string{"--store"}, rest...))
+	}
 	if err == nil && len(rest) > 0 {
 		err = cli.Misuse("store", "unexpected %q", rest[0])
 	}

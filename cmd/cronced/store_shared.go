@@ -22,10 +22,18 @@ func sharedInit(ctx context.Context, f *cli.Flags, place string, stdout io.Write
 		return err
 	}
 	defer store.Close()
+	states, err := store.Jobs(ctx)
+	if err != nil {
+		return err
+	}
 	if err := store.Init(ctx); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "%s is ready for use\n", cli.WithoutSecrets(place))
+	used := ""
+	if len(states) > 0 {
+		used = fmt.Sprintf("; it was in use already, by %s: nothing has changed, unless it was not known what it lacks: from now on it is taken as whole", count(len(states), "job"))
+	}
+	_, err = fmt.Fprintf(stdout, "%s is ready for use%s\n", cli.WithoutSecrets(place), used)
 	return err
 }
 
@@ -68,6 +76,7 @@ func sharedCheck(ctx context.Context, f *cli.Flags, place string, stdout io.Writ
 		row(true, "lock of this machine", "there is a place for it")
 	}
 	for _, s := range states {
+		s = s.AsOf(now)
 		row(s.Problem == "", "job "+s.Job, cli.Doing(s, now))
 	}
 	if err := tw.Flush(); err != nil {

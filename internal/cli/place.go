@@ -42,7 +42,7 @@ func StoreFlag(f *Flags) *string {
 			store, err = filepath.Abs(v)
 		}
 		if shown := WithoutSecrets(v); IsURL(v) && shown != v {
-			f.secret = fmt.Errorf("--store %s: a password on a command line can be read by everybody on this machine: set CRONCE_STORE to the URL, or CRONCE_STORE_PASSWORD_FILE to a file with the password", shown)
+			f.secret = fmt.Errorf("--store %s: a password on a command line can be read by everybody on this machine: set CRONCE_STORE to the URL, or %s to a file with the password", shown, PasswordFileVariable)
 		}
 		return err
 	})
@@ -69,6 +69,27 @@ func almostURL(place string) string {
 	return scheme
 }
 
+// PasswordFileVariable is the environment variable that names a file with the password of
+// the store whose URL has none.
+const PasswordFileVariable = "CRONCE_STORE_PASSWORD_FILE"
+
+// CommandEnvironment is the environment for what a job runs: it gets no password of the
+// store, which it could print into its record, nor is it told where that is. The URL stays,
+// so that a cronce in there does not take another store, which no other host would know.
+func CommandEnvironment(env []string) []string {
+	var out []string
+	for _, kv := range env {
+		switch name, value, _ := strings.Cut(kv, "="); name {
+		case PasswordFileVariable:
+			continue
+		case "CRONCE_STORE":
+			kv = name + "=" + WithoutSecrets(value)
+		}
+		out = append(out, kv)
+	}
+	return out
+}
+
 // WithoutSecrets is a store's URL as it may be shown. net/url would do, but the program
 // that is started for every job does not link it.
 func WithoutSecrets(store string) string {
@@ -91,7 +112,11 @@ func WithoutSecrets(store string) string {
 		authority, path, hasPath = rest[:i]+"@", rest[i+1:], true
 	}
 	if i := strings.LastIndex(authority, "@"); i >= 0 {
-		if user, _, secret := strings.Cut(authority[:i], ":"); secret {
+		user, _, secret := strings.Cut(authority[:i], ":")
+		switch {
+		case secret && user == "":
+			authority = authority[i+1:]
+		case secret:
 			authority = user + authority[i:]
 		}
 	}

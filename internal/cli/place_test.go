@@ -13,7 +13,7 @@ func TestWithoutSecrets(t *testing.T) {
 		{"/var/lib/cronce", "/var/lib/cronce"},
 		{"redis://host", "redis://host"},
 		{"redis://host:6379/2?replicas=1", "redis://host:6379/2?replicas=1"},
-		{"redis://:hush@host/2", "redis://@host/2"},
+		{"redis://:hush@host/2", "redis://host/2"},
 		{"redis://ann:hush@host/2", "redis://ann@host/2"},
 		{"redis://ann:hu@sh@host/2", "redis://ann@host/2"},
 		{"redis://ann:hu/sh@host", "redis://ann@/host"},

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,14 +24,25 @@ type StateOf struct {
 	Next string `json:"next,omitempty"` // its next tick, "-" where nobody is there to start it
 }
 
-// WriteRuns lists runs, a line each.
-func WriteRuns(w io.Writer, list []cronce.Run, now time.Time) {
-	t := NewTable(w, runColumns...)
+// WriteRuns lists runs, a line each; ofHosts: with the host.
+func WriteRuns(w io.Writer, list []cronce.Run, now time.Time, ofHosts bool) {
+	columns := runColumns
+	if ofHosts {
+		columns = slices.Insert(slices.Clone(columns), hostColumn, "HOST")
+	}
+	t := NewTable(w, columns...)
 	for _, r := range list {
-		t.Row(runCells(r, now)...)
+		cells := runCells(r, now)
+		if ofHosts {
+			cells = slices.Insert(cells, hostColumn, r.Holder.Host)
+		}
+		t.Row(cells...)
 	}
 	t.Flush()
 }
+
+// hostColumn is where HOST stands in runColumns: before TOOK.
+const hostColumn = 4
 
 // WriteRunsOf lists the runs of users.
 func WriteRunsOf(w io.Writer, list []RunOf, now time.Time) {

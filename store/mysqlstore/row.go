@@ -66,6 +66,9 @@ func (s *runScan) run() (*runRow, error) {
 		},
 		state: s.state.String, expires: s.expires.Time, ttl: time.Duration(s.ttl.Int64) * time.Microsecond, orphaned: s.orphaned.Int64 != 0,
 	}
+	if r.state == running {
+		r.Run.Expires = r.expires
+	}
 	if r.state != running && r.state != skipped {
 		r.Result = cronce.Result{
 			Outcome: cronce.Outcome(r.state), ExitCode: int(s.exit.Int64), Signal: s.signal.String, Message: s.message.String,

@@ -26,7 +26,8 @@ type record struct {
 	Skip    cronce.SkipReason `json:"skip,omitempty"`
 	Start   int64             `json:"start,omitempty"`
 	cronce.Result
-	End int64 `json:"end,omitempty"`
+	End     int64 `json:"end,omitempty"`
+	Expires int64 `json:"expires,omitempty"` // as a read adds it to one that lives
 }
 
 // headOf is the record of a claim as far as it is known beforehand, without
@@ -119,6 +120,9 @@ func decode(text string) (cronce.Run, error) {
 	}
 	if r.End != 0 {
 		run.End = time.UnixMicro(r.End).UTC()
+	}
+	if r.Expires != 0 {
+		run.Expires = time.UnixMicro(r.Expires).UTC()
 	}
 	return run, nil
 }

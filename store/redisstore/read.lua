@@ -1,10 +1,15 @@
 -- Reads of a job, as ARGV[2] says, and changes nothing.
 local what = ARGV[2]
 
+local expires = {}
+for _, l in ipairs(leases(redis.call('HGET', JOB, 'live'))) do expires[l.id] = int(l.granted + l.ttl) end
+
 local function all(ids)
 	local found = {}
 	for from = 1, #ids, 500 do
-		for _, r in ipairs(records(ids, from, math.min(from + 499, #ids))) do
+		for i, r in ipairs(records(ids, from, math.min(from + 499, #ids))) do
+			local ends = expires[ids[from + i - 1]]
+			if r and ends then r = string.sub(r, 1, -2) .. ',"expires":' .. ends .. '}' end
 			if r then found[#found + 1] = r end
 		end
 	end

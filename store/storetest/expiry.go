@@ -26,6 +26,36 @@ var expiryPromises = []promise{
 		}
 	}},
 
+	{"ReadsSayWhenALeaseEnds", "5.6", func(e *env) {
+		// A killed holder's run is not shown as one that goes on, before a claim marks it.
+		read := func() (all []cronce.Run) {
+			s := e.job("job")
+			return append(append(all, s.Live...), *s.Last, e.run(s.Last.ID))
+		}
+		l := e.lease(e.store, e.claim("job", 0))
+		e.pass(e.TTL / 10)
+		l = e.renewed(e.store, l)
+		for _, r := range read() {
+			if off := r.Expires.Sub(l.Granted.Add(e.TTL)).Abs(); off > 2*time.Millisecond || !r.AsOf(e.now()).Live() {
+				e.t.Errorf("read: %+v, granted at %v for %s", r, l.Granted, e.TTL)
+			}
+		}
+		e.expire(e.TTL)
+		for _, r := range read() {
+			if r = r.AsOf(e.now()); r.Outcome != cronce.Lost || !r.End.Equal(r.Expires) {
+				e.t.Errorf("after the lease's end: %+v", r)
+			}
+		}
+		if s := e.job("job").AsOf(e.now()); len(s.Live) != 0 || s.Last.Outcome != cronce.Lost {
+			e.t.Errorf("after the lease's end: %+v", s)
+		}
+		c := e.claim("job", 1)
+		e.finish(e.store, e.lease(e.store, c), cronce.Succeeded)
+		if r := e.run(c.RunID); !r.Expires.IsZero() {
+			e.t.Errorf("one that has ended: %+v", r)
+		}
+	}},
+
 	{"TTLThatIsNoneIsRefused", "5.3", func(e *env) {
 		for _, ttl := range []time.Duration{-1, 1, cronce.MinTTL - 1, cronce.MaxTTL + 1} {
 			c := e.claim("job", 0)

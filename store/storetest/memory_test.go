@@ -308,10 +308,10 @@ func (c *client) Jobs(ctx context.Context, name string) ([]cronce.JobState, erro
 			}
 			state := j.JobState
 			for _, r := range j.runs {
-				last := r.Run
+				last := s.read(r)
 				state.Last = &last
 				if r.Live() {
-					state.Live = append(state.Live, r.Run)
+					state.Live = append(state.Live, last)
 				}
 			}
 			states = append(states, state)
@@ -320,12 +320,21 @@ func (c *client) Jobs(ctx context.Context, name string) ([]cronce.JobState, erro
 	})
 }
 
+// read is a run as it is read.
+func (s *server) read(r *run) cronce.Run {
+	found := r.Run
+	if r.Live() && s.flaw != "reads know of no leases" {
+		found.Expires = r.expires()
+	}
+	return found
+}
+
 func (c *client) Runs(ctx context.Context, q cronce.RunQuery) ([]cronce.Run, error) {
 	return do(ctx, c, func(s *server) (runs []cronce.Run, err error) {
 		for _, j := range s.jobs {
 			for _, r := range j.runs {
 				if (q.Job == "" || q.Job == j.Job) && (q.ID == "" || q.ID == r.ID) && !r.Start.Before(q.Since) {
-					found := r.Run
+					found := s.read(r)
 					if q.ID == "" && s.flaw != "lists carry output" {
 						found.Output = nil
 					}

@@ -116,6 +116,7 @@ var flaws = []struct {
 	{"an overlap is allowed", []string{"NoRunStartsBesideALiveOne", "SkipNamesTheHolderAndDecidesTheTick", "RandomHistories"}},
 	{"a wait never runs out", []string{"WaitRunsOut"}},
 	{"each sight is the first", []string{"ForgetfulStoreGivesNoLeaseUntilAllHaveEnded"}},
+	{"reads know of no leases", []string{"ReadsSayWhenALeaseEnds"}},
 	{"no quarantine", []string{"ForgetfulStoreGivesNoLeaseUntilAllHaveEnded"}},
 }
 

@@ -72,6 +72,7 @@ LANGUAGE sql STABLE AS $$
 	SELECT pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object(
 		'id', r.id, 'job', r.job, 'tick', r.tick, 'slot', r.slot, 'attempt', r.attempt, 'fence', r.fence,
 		'holder', r.holder, 'skip', r.skip, 'held', r.held, 'start', r.started, 'end', r.ended, 'outcome', r.outcome,
+		'expires', CASE WHEN r.outcome IS NULL THEN r.expires END,
 		'exit', r.exit_code, 'signal', r.signal, 'message', r.message, 'output', r.output_bytes, 'attempts', r.tries))
 $$;
 
