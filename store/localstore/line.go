@@ -159,6 +159,7 @@ func runFields(r *cronce.Run, l *line) {
 	text(l, "held", &r.Held, ifSet)
 	moment(l, "start", &r.Start, always)
 	moment(l, "end", &r.End, ifSet)
+	moment(l, "expires", &r.Expires, ifSet)
 	text(l, "outcome", &r.Outcome, ifSet)
 	number(l, "exit", &r.ExitCode, ifSet)
 	text(l, "signal", &r.Signal, ifSet)
