@@ -244,6 +244,36 @@ func TestShared_ServeGuardKilled(t *testing.T) {
 	}
 }
 
+// Fleets that share a host do not end each other's work, also where their runs have one
+// id, as those of an @reboot line of one name have.
+func TestShared_ServeGuardKilledBesideAnother(t *testing.T) {
+	t.Parallel()
+	var fleets []*fleet
+	var serves []*server
+	for range 2 {
+		f := newFleet(t, testenv.Redis(t))
+		crontab := write(t, filepath.Join(f.dir, "crontab"), "# cronce: name=long\n@reboot  "+f.holdOn()+"\n")
+		s := startServer(t, f.command("serve", "--crontab", crontab))
+		s.await(t, 0, "long", "| up")
+		fleets, serves = append(fleets, f), append(serves, s)
+	}
+	if a, b := fleets[0].runs(t)[0].ID, fleets[1].runs(t)[0].ID; a != b {
+		t.Fatalf("the runs are %s and %s", a, b)
+	}
+	guards := childrenOf(serves[0].cmd.Process.Pid)
+	if len(guards) != 1 {
+		t.Fatalf("serve has the children %v", guards)
+	}
+	syscall.Kill(guards[0], syscall.SIGKILL)
+	serves[0].await(t, 0, "long", "cancelled", "its guard process was killed")
+	if !fleets[0].gone() {
+		t.Error("what the killed guard has left goes on")
+	}
+	if n := len(fleets[1].commands()); n != 2 {
+		t.Errorf("of the other fleet's two processes %d are left", n)
+	}
+}
+
 // A store that goes away: serve says so once, ends what runs before its lease does, starts
 // nothing, and goes on when it is back. A run is not started, with exit code 69.
 func TestShared_StoreAway(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 type borrower struct {
 	store *cronce.Store
 	pid   int
+	mark  string        // under serve: a variable that all it starts has, by which that is found when it was killed
 	gone  chan struct{} // closed when the guard has ended
 
 	mu    sync.Mutex
@@ -153,7 +154,7 @@ func (b *borrower) bury(ctx context.Context) (cronce.Result, error) {
 	if !unfinished {
 		return cronce.Result{Outcome: cronce.Lost, Message: "its guard process was killed after its end was on record"}, nil
 	}
-	endTold("CRONCE_RUN_ID=" + l.Run.ID)
+	endTold(b.mark)
 	return r, b.store.Conclude(context.WithoutCancel(ctx), l, r)
 }
 

@@ -72,7 +72,11 @@ func (g *guards) work(ctx context.Context, l cronce.Lease, begun func()) (cronce
 	defer p.orders.Close()
 	defer p.report.Close()
 	// A guard that dies early closes its end; Hear then finds no report.
-	handover.Give(p.orders, g.task(l))
+	task := g.task(l)
+	if p.borrower != nil {
+		task.Env = append(task.Env, handover.Bytes(p.borrower.mark))
+	}
+	handover.Give(p.orders, task)
 	ended := make(chan struct{})
 	go func() {
 		select {
@@ -164,6 +168,8 @@ func (g *guards) start(l cronce.Lease) (*process, error) {
 	} else {
 		keeps.Close()
 		p.borrower = newBorrower(g.store, pid, l)
+		// Not the run's id: that of an @reboot line is the same in every store that this host uses.
+		p.borrower.mark = "CRONCE_GUARD=" + cronce.NewRunID()
 		go p.borrower.serve(ours, wait)
 	}
 	go func() {
