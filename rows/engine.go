@@ -18,9 +18,6 @@ type engine interface {
 	now(c column) string                   // SQL: the database's time, as such a column keeps it
 	after(c column, seconds string) string // SQL: now and so many seconds, given as SQL
 
-	// unix is SQL for such a time, which is SQL, in Unix seconds; the connection is a lane's.
-	unix(c column, time string) string
-
 	// look describes one table. A table that is not there has no columns.
 	look(ctx context.Context, db *sql.DB, table string) (looks, error)
 

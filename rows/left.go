@@ -15,9 +15,14 @@ type Waits struct {
 }
 
 // Waits looks at what is left, without a lock. It reads all rows that are to be tried again later, and all that are claimed.
-func (d *Drainer) Waits(ctx context.Context) (w Waits, err error) {
+func (d *Drainer) Waits(ctx context.Context) (Waits, error) {
 	l := &lane{d: d}
 	defer l.drop()
+	return d.waits(ctx, l)
+}
+
+// waits is Waits on a connection that is there already.
+func (d *Drainer) waits(ctx context.Context, l *lane) (w Waits, err error) {
 	t := d.table.Columns
 	of := func(s *statement, facts string, in state) *statement {
 		s.add(" FROM ").name(d.table.Name).add(" t")

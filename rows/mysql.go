@@ -35,10 +35,6 @@ func (e *mysql) after(_ column, seconds string) string {
 	return "NOW(6) + INTERVAL " + seconds + " SECOND"
 }
 
-func (e *mysql) unix(_ column, time string) string {
-	return "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " + time + ") / 1e6)"
-}
-
 func (e *mysql) look(ctx context.Context, db *sql.DB, table string) (l looks, err error) {
 	schema, name, found := strings.Cut(table, ".")
 	if !found {

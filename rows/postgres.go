@@ -35,10 +35,6 @@ func (e *postgres) after(c column, seconds string) string {
 	return e.now(c) + " + " + seconds + " * interval '1 second'"
 }
 
-func (e *postgres) unix(_ column, time string) string {
-	return "EXTRACT(EPOCH FROM " + time + ")::float8"
-}
-
 func (e *postgres) look(ctx context.Context, db *sql.DB, table string) (l looks, err error) {
 	var id sql.NullInt64
 	var what sql.NullString

@@ -32,10 +32,6 @@ func (e *sqlite) after(_ column, seconds string) string {
 	return "strftime('%Y-%m-%d %H:%M:%f', 'now', " + seconds + " || ' seconds')"
 }
 
-func (e *sqlite) unix(_ column, time string) string {
-	return "CAST(strftime('%s', " + time + ") AS REAL)"
-}
-
 func (e *sqlite) look(ctx context.Context, db *sql.DB, table string) (l looks, err error) {
 	schema, name, found := strings.Cut(table, ".")
 	if !found {
