@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// catchUp offers the ticks that passed before the job was added, as its policy
+// catchUp offers the ticks before those of the timetable, as the job's policy
 // says. What was decided meanwhile is taken, and nothing happens.
 func (s *Scheduler) catchUp(p *planned, state JobState) {
 	if p.schedule == nil || p.Job.Catchup == CatchupSkip {
 		return
 	}
-	added := s.storeTime(p.added)
-	from := added.Add(-p.Job.window(p.schedule, added))
+	to := s.timetable.since(p.entry)
+	from := to.Add(-p.Job.window(p.schedule, to))
 	for _, t := range []time.Time{state.Since, state.Resumed} {
 		if t.After(from) {
 			from = t
 		}
 	}
-	s.backlog(p, from, added)
+	s.backlog(p, from, to)
 }
 
 // backlog offers the ticks after from and up to to, in order, one after the

@@ -33,12 +33,7 @@ func (s *Scheduler) meet(ctx context.Context) bool {
 	if !s.link.wait(ctx, time.Time{}) {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.timetable.follow(s.link.now)
-	for _, p := range s.planned {
-		p.added = time.Now()
-	}
 	return true
 }
 

@@ -18,13 +18,23 @@ type fleet struct {
 	ran   map[string]int // by job and tick
 }
 
-// host adds a scheduler with jobs whose runs take that long.
+// host is a scheduler with jobs whose runs take that long.
 func (f *fleet) host(t *testing.T, takes time.Duration, jobs ...Job) *Scheduler {
-	s := &Scheduler{Store: NewStore(f.store), Report: func(e Event) {
+	s := f.scheduler(NewStore(f.store))
+	f.add(t, s, takes, jobs...)
+	return s
+}
+
+func (f *fleet) scheduler(store *Store) *Scheduler {
+	return &Scheduler{Store: store, Report: func(e Event) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.told = append(f.told, e)
 	}}
+}
+
+// add adds jobs whose runs take that long.
+func (f *fleet) add(t *testing.T, s *Scheduler, takes time.Duration, jobs ...Job) {
 	for _, job := range jobs {
 		err := s.Add(job, func(ctx context.Context, r Run) error {
 			f.mu.Lock()
@@ -37,7 +47,6 @@ func (f *fleet) host(t *testing.T, takes time.Duration, jobs ...Job) *Scheduler 
 			t.Fatal(err)
 		}
 	}
-	return s
 }
 
 func (f *fleet) events(kind EventKind) (n int) {

@@ -80,8 +80,7 @@ type planned struct {
 	schedule   *schedule.Schedule // nil: none
 	definition Definition
 	entry      *Entry // nil: none
-	added      time.Time
-	conflicts  bool // the store keeps another definition: the job is not offered
+	conflicts  bool   // the store keeps another definition: the job is not offered
 }
 
 // Work is what a job does, as [Scheduler.AddWork] takes it. It sees the lease
@@ -231,7 +230,7 @@ func (s *Scheduler) Set(plans []Plan) error {
 
 // check makes a plan ready to be put in.
 func (plan Plan) check() (*planned, error) {
-	p := &planned{Plan: plan, definition: plan.Job.Definition(), added: time.Now()}
+	p := &planned{Plan: plan, definition: plan.Job.Definition()}
 	if p.Slots == nil {
 		p.Slots = func(time.Time) int { return 1 }
 	}
@@ -264,9 +263,6 @@ func (s *Scheduler) put(p *planned) {
 		s.timetable.insert(p.entry)
 	case old.definition.Schedule != p.definition.Schedule || old.definition.Zone != p.definition.Zone:
 		s.timetable.Reschedule(old.entry, p.schedule)
-	}
-	if old.entry != nil {
-		p.added = old.added
 	}
 	p.conflicts = old.conflicts && old.definition == p.definition
 	s.planned[name] = p

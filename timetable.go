@@ -40,7 +40,8 @@ type Entry struct {
 
 	// Under Timetable.mu:
 	schedule *schedule.Schedule
-	next     int64 // the bucket it is filed in; in any other it is left over
+	since    time.Time // it is in the timetable for the ticks after this
+	next     int64     // the bucket it is filed in; in any other it is left over
 	removed  bool
 }
 
@@ -69,7 +70,15 @@ func (t *Timetable) insert(e *Entry) {
 	defer t.mu.Unlock()
 	t.ready()
 	t.entries[e] = struct{}{}
-	t.file(e, t.now())
+	e.since = t.now().Round(0)
+	t.file(e, e.since)
+}
+
+// since is where an entry's ticks begin: all after it are called, none up to it is.
+func (t *Timetable) since(e *Entry) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return e.since
 }
 
 // Reschedule gives the entry another schedule. Ticks that have been called are
@@ -162,7 +171,9 @@ func (t *Timetable) look(ctx context.Context, now time.Time) {
 	t.seen = now
 	t.mu.Unlock()
 	if back {
+		t.mu.Lock()
 		t.refile(now)
+		t.mu.Unlock()
 	}
 	for ctx.Err() == nil && t.callDue(now) {
 	}
@@ -226,10 +237,8 @@ func newest(s *schedule.Schedule, tick, now time.Time) time.Time {
 	return tick
 }
 
-// refile files every entry anew, from now on.
+// refile files every entry anew, from now on, with mu held.
 func (t *Timetable) refile(now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.called = now
 	clear(t.buckets)
 	t.seconds = t.seconds[:0]
@@ -242,10 +251,14 @@ func (t *Timetable) refile(now time.Time) {
 // follow makes another clock the timetable's, and files every entry anew, from now on.
 func (t *Timetable) follow(clock func() time.Time) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.ready()
 	t.clock = clock
-	t.mu.Unlock()
-	t.refile(clock())
+	now := clock().Round(0)
+	t.refile(now)
+	for e := range t.entries {
+		e.since = now
+	}
 }
 
 // untilNext is how long to sleep: to the next tick, but never so long that a
