@@ -104,14 +104,15 @@ func TestDrain_Term(t *testing.T) {
 	})
 }
 
-// term sends TERM until the program has ended: one that comes right after the first belongs to it.
+// term sends TERM until the program has ended: one that comes right after the first belongs to it, and one in the
+// program's last moment does not take the place of what it has to say.
 func (s *server) term() {
 	for {
 		s.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-s.gone:
 			return
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(time.Millisecond):
 		}
 	}
 }

@@ -151,7 +151,6 @@ func (s *stage) close() error {
 	}
 	s.server.Close()
 	s.serving.Wait()
-	signal.Stop(s.signals)
 	return os.RemoveAll(s.dir)
 }
 

@@ -107,7 +107,7 @@ func (d *drain) run(ctx context.Context) error {
 }
 
 // signals stops the drain at the first signal, and what is worked on at a second one that does not belong to the first, until done
-// ends. got is the first.
+// ends. got is the first. The signals stay caught: one in the last moment would take the place of the exit code.
 func (d *drain) signals(done context.Context, endNow func()) (got *atomic.Int32) {
 	got = new(atomic.Int32)
 	signals := make(chan os.Signal, 2)
@@ -117,7 +117,6 @@ func (d *drain) signals(done context.Context, endNow func()) (got *atomic.Int32)
 		}
 	}
 	go func() {
-		defer signal.Stop(signals)
 		for asked := (time.Time{}); ; {
 			select {
 			case s := <-signals:

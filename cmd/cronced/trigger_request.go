@@ -28,7 +28,6 @@ func (t *triggered) send(ctx context.Context, stdout, stderr io.Writer) error {
 	defer cancel(nil)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	defer signal.Stop(signals)
 	go func() {
 		select {
 		case s := <-signals:
