@@ -2,7 +2,8 @@ package config
 
 import (
 	"regexp"
-	"strings"
+
+	"github.com/cronce/cronce/internal/keys"
 )
 
 // traps are what people write that is no YAML, and what to write instead.
@@ -41,40 +42,10 @@ var elsewhere = map[string]string{
 
 // suggest returns the known key that is most likely meant, "" if none is near.
 func suggest(key string, known []string) string {
-	plain := func(s string) string {
-		return strings.ToLower(strings.NewReplacer("-", "", "_", "", ".", "", " ", "").Replace(s))
-	}
-	best, nearest := "", 3
 	for _, k := range known {
-		if elsewhere[plain(key)] == k {
+		if elsewhere[keys.Plain(key)] == k {
 			return k
 		}
-		if n := distance(plain(key), plain(k)); n < nearest && n < len(plain(k))/2+1 {
-			best, nearest = k, n
-		}
 	}
-	return best
-}
-
-// distance is how many letters must be changed, put in or taken out.
-func distance(a, b string) int {
-	if len(a) > 64 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		left := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			left, row[j+1] = row[j+1], min(left+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return keys.Nearest(key, known)
 }

@@ -20,7 +20,7 @@ func TestOutcomes(t *testing.T) {
 	broken := errors.New("it is broken\x00 \xff")
 	engines(t, func(t *testing.T, db *database) {
 		db.fill(notices, 9)
-		d := db.open(notices, rows.Options{Workers: 3, Attempts: 2, Backoff: time.Hour, MaxBackoff: 3 * time.Hour, Timeout: 100 * time.Millisecond})
+		d := db.open(notices, rows.Options{Workers: 3, Attempts: 2, Backoff: time.Hour, MaxBackoff: 3 * time.Hour, Timeout: time.Second})
 		result, err := d.Drain(t.Context(), func(ctx context.Context, row rows.Row) error {
 			switch row.Key[0].(int64) {
 			case 1:

@@ -187,7 +187,8 @@ took, skips with the reason. With --id: one run, with the end of its output.
 
   --id RUN       this run only, with the last 64 KiB of its output; the beginning
                  of its id is enough
-  --since WHEN   since a time (RFC 3339), or that long ago (as 90m or 36h)
+  --since WHEN   since a time (RFC 3339), a day or a time of day of this machine's
+                 zone (2026-03-08, 02:00, yesterday), or that long ago (as 90m or 36h)
   --failed       only those that failed, timed out or were lost
   -n N           the newest N (default 50; 0: all)
   --json         one JSON object a line

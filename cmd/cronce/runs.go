@@ -88,8 +88,14 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 	case *asJSON:
 		err = cli.WriteJSON(out, list)
 	case *id != "":
+		var held *cronce.Run
+		if by := list[0].Held; by != "" {
+			if found, err := store.Runs(ctx, cronce.RunQuery{ID: by}); err == nil && len(found) > 0 {
+				held = &found[0]
+			}
+		}
 		// A program gets the bytes; a terminal must not obey them.
-		writeRun(out, list[0], stdout == io.Writer(os.Stdout) && isTerminal(os.Stdout))
+		writeRun(out, list[0], held, stdout == io.Writer(os.Stdout) && isTerminal(os.Stdout))
 	default:
 		cli.WriteRuns(out, list, time.Now(), store.Shared())
 	}
@@ -157,7 +163,7 @@ func checkWhole(ctx context.Context, store *cronce.Store, job string) error {
 }
 
 // writeRun shows one run whole.
-func writeRun(w io.Writer, r cronce.Run, readable bool) {
+func writeRun(w io.Writer, r cronce.Run, held *cronce.Run, readable bool) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {
@@ -181,7 +187,7 @@ func writeRun(w io.Writer, r cronce.Run, readable bool) {
 	if r.Attempts > 1 {
 		row("attempts", fmt.Sprint(r.Attempts))
 	}
-	row("note", cli.Note(r))
+	row("note", cli.Note(r, held))
 	row("output", outputSize(r))
 	tw.Flush()
 	if len(r.Output) > 0 {

@@ -237,7 +237,7 @@ func (r *freeing) ended(ctx context.Context) error {
 			continue // it was never on record, or is forgotten
 		}
 		text := fmt.Sprintf("run %s: %s after %s", id, cli.Outcome(run), cli.Brief(run.End.Sub(run.Start)))
-		if note := cli.Note(run); note != "" {
+		if note := cli.Note(run, nil); note != "" {
 			text += ": " + note
 		}
 		if err := r.say("%s", text); err != nil {

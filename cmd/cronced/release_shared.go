@@ -126,7 +126,7 @@ func (a *asking) ended(ctx context.Context, ids []string) error {
 		}
 		run = run.AsOf(run.Expires) // its lease has ended, whether or not that is on record
 		text := fmt.Sprintf("run %s: %s after %s", id, cli.Outcome(run), cli.Brief(run.End.Sub(run.Start)))
-		if note := cli.Note(run); note != "" {
+		if note := cli.Note(run, nil); note != "" {
 			text += ": " + note
 		}
 		if err := a.say("%s", text); err != nil {

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cronce/cronce"
+	"github.com/cronce/cronce/internal/keys"
 	"github.com/cronce/cronce/schedule"
 	"github.com/cronce/cronce/store/localstore"
 )
@@ -174,10 +175,44 @@ func (f *Flags) parse(args []string) error {
 		return err
 	case f.secret != nil:
 		return &UsageError{f.command, f.secret}
-	case err != nil:
+	case err == nil:
+		return nil
+	}
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
 		return &UsageError{f.command, tidy(err)}
 	}
-	return nil
+	written := args[len(args)-f.NArg()-1] // package flag has taken it off
+	if flag, value, ok := f.attached(written); ok {
+		return f.parse(append([]string{flag, value}, f.Args()...))
+	}
+	return &UsageError{f.command, f.unknown(name)}
+}
+
+// attached takes -n5 apart, as tail(1) and others have it.
+func (f *Flags) attached(written string) (name, value string, ok bool) {
+	if len(written) < 3 || written[0] != '-' || written[1] == '-' || f.Lookup(written[1:2]) == nil {
+		return "", "", false
+	}
+	return written[:2], written[2:], strings.Trim(written[2:], "0123456789") == ""
+}
+
+// unknown says that there is no such flag, and which may have been meant.
+func (f *Flags) unknown(name string) error {
+	var known []string
+	f.VisitAll(func(g *flag.Flag) { known = append(known, g.Name) })
+	if near := keys.Nearest(name, known); near != "" {
+		return fmt.Errorf("unknown flag %s: did you mean %s?", dashed(name), dashed(near))
+	}
+	return fmt.Errorf("unknown flag %s", dashed(name))
+}
+
+// dashed is a flag as people type it.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 // tidy writes flags as people type them: with two dashes where they have more

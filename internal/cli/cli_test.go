@@ -47,3 +47,31 @@ func TestReadable(t *testing.T) {
 		t.Errorf("%q", out.String())
 	}
 }
+
+// A flag that is written wrong is named with the one that was meant, and -n5 is -n 5.
+func TestFlags_Unknown(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--stor", "/x"}, "unknown flag --stor: did you mean --store?"},
+		{[]string{"job", "-n", "3", "--storeTimeout=5s"}, "unknown flag --storeTimeout: did you mean --store-timeout?"},
+		{[]string{"--nothing-near"}, "unknown flag --nothing-near"},
+		{[]string{"-x"}, "unknown flag -x"},
+		{[]string{"-nx"}, "unknown flag --nx"},
+		{[]string{"-v1"}, "unknown flag --v1"},
+		{[]string{"-n5", "job", "--store", "/x", "-n7", "--", "-n9"}, ""},
+	} {
+		f := cli.NewFlags("runs")
+		cli.StoreFlag(f)
+		n := f.Int("n", 50, "")
+		rest, err := f.Parse(c.args)
+		if c.want != "" {
+			if err == nil || err.Error() != c.want || cli.Code(err) != cli.Usage {
+				t.Errorf("%q: %v, want %s", c.args, err, c.want)
+			}
+		} else if err != nil || *n != 7 || strings.Join(rest, " ") != "job -n9" {
+			t.Errorf("%q: %v, %d, %q", c.args, err, *n, rest)
+		}
+	}
+}

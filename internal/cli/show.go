@@ -124,16 +124,19 @@ func Took(r cronce.Run, now time.Time) string {
 	return Brief(r.End.Sub(r.Start))
 }
 
-// Note is what else there is to say of a run.
-func Note(r cronce.Run) string {
+// Note is what else there is to say of a run. held is the run that its job was held by, nil
+// where there is none or it is not known.
+func Note(r cronce.Run, held *cronce.Run) string {
 	if r.Attempt > 1 {
-		return strings.TrimSuffix(fmt.Sprintf("attempt %d; %s", r.Attempt, remark(r)), "; ")
+		return strings.TrimSuffix(fmt.Sprintf("attempt %d; %s", r.Attempt, remark(r, held)), "; ")
 	}
-	return remark(r)
+	return remark(r, held)
 }
 
-func remark(r cronce.Run) string {
+func remark(r cronce.Run, held *cronce.Run) string {
 	switch {
+	case r.Held != "" && held != nil:
+		return fmt.Sprintf("%s: run %s held it (pid %d on %s, since %s)", r.Skip, r.Held, held.Holder.PID, held.Holder.Host, cronce.Stamp(held.Start))
 	case r.Held != "":
 		return fmt.Sprintf("%s: run %s held it", r.Skip, r.Held)
 	case r.Skip == cronce.SkipLate:

@@ -31,8 +31,12 @@ func WriteRuns(w io.Writer, list []cronce.Run, now time.Time, ofHosts bool) {
 		columns = slices.Insert(slices.Clone(columns), hostColumn, "HOST")
 	}
 	t := NewTable(w, columns...)
+	byID := map[string]*cronce.Run{}
+	for i, r := range list {
+		byID[r.ID] = &list[i]
+	}
 	for _, r := range list {
-		cells := runCells(r, now)
+		cells := runCells(r, byID[r.Held], now)
 		if ofHosts {
 			cells = slices.Insert(cells, hostColumn, r.Holder.Host)
 		}
@@ -47,20 +51,24 @@ const hostColumn = 4
 // WriteRunsOf lists the runs of users.
 func WriteRunsOf(w io.Writer, list []RunOf, now time.Time) {
 	t := NewTable(w, append([]string{"USER"}, runColumns...)...)
+	byID := map[string]*cronce.Run{}
+	for i, r := range list {
+		byID[r.ID] = &list[i].Run
+	}
 	for _, r := range list {
-		t.Row(append([]string{r.User}, runCells(r.Run, now)...)...)
+		t.Row(append([]string{r.User}, runCells(r.Run, byID[r.Held], now)...)...)
 	}
 	t.Flush()
 }
 
 var runColumns = []string{"START", "JOB", "TICK", "RESULT", "TOOK", "RUN", "NOTE"}
 
-func runCells(r cronce.Run, now time.Time) []string {
+func runCells(r cronce.Run, held *cronce.Run, now time.Time) []string {
 	tick := cronce.Stamp(r.Tick)
 	if r.Tick.IsZero() {
 		tick = "by hand"
 	}
-	return []string{cronce.Stamp(r.Start), r.Job, tick, Outcome(r), Took(r, now), r.ID, Note(r)}
+	return []string{cronce.Stamp(r.Start), r.Job, tick, Outcome(r), Took(r, now), r.ID, Note(r, held)}
 }
 
 // WriteStates lists jobs as they are now, a line each; ofUsers: with the user.

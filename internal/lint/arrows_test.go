@@ -30,7 +30,7 @@ var arrows = []struct {
 	{"store/*", []string{"."}}, // no store knows another
 
 	{"internal/build", nil},
-	{"internal/cli", []string{".", "schedule", "crontab", "store/*", "internal/build"}},
+	{"internal/cli", []string{".", "schedule", "crontab", "store/*", "internal/build", "internal/keys"}},
 	{"internal/*", []string{"."}},
 
 	{"cmd/cronce", []string{".", "schedule", "crontab", "guard", "store/localstore", "internal/build", "internal/cli", "internal/handover", "internal/keys"}},

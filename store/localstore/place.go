@@ -53,7 +53,12 @@ func (h host) place(explicit string) (place, error) {
 	if named != "" {
 		dir := strings.TrimPrefix(named, "file://")
 		if !strings.HasPrefix(dir, "/") {
-			if scheme, _, colon := strings.Cut(dir, ":"); colon { // of what follows a part may be a password
+			scheme, rest, colon := strings.Cut(dir, ":")
+			if port, err := strconv.Atoi(rest); colon && err == nil && port > 0 {
+				return place{}, &cronce.ConfigError{Store: named, What: "this is neither an absolute path nor a URL",
+					Cure: "a URL begins with what the server is, as redis://" + named + "; a folder is named as /srv/cronce"}
+			}
+			if colon { // of what follows a part may be a password
 				return place{}, &cronce.ConfigError{Store: scheme + ":…", What: "this is neither an absolute path nor a URL",
 					Cure: "a URL has :// behind " + scheme + "; a folder is named as /srv/cronce"}
 			}
