@@ -40,6 +40,8 @@ wait. Where the command ends, or its host dies, it is started again, there or
 elsewhere, after a pause that grows from a second to a minute.
 
   --grace DURATION  how long a command that is ended has between TERM and KILL
+  --lease DURATION  on a shared store: how soon another host may have it when this
+                    one dies, 5s to 1m (default 15s)
   --orphans wait|kill|leave
                     what to do with processes that the command leaves behind
   --store PLACE     as for run

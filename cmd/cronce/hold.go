@@ -34,6 +34,7 @@ type holding struct {
 	say     *slog.Logger
 	away    bool // that the store cannot be reached was said
 	waits   bool // that another has it was said
+	named   bool // no scheduled job has its name
 }
 
 // hold keeps one copy of a command running among all who call it. It returns the exit
@@ -69,11 +70,8 @@ func hold(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // readHold reads the command line: that of a run by hand, without what makes no sense for
 // a command that is to run all the time.
 func readHold(args []string) (*invocation, error) {
-	in, err := readRun(append([]string{"--manual"}, args...))
-	var usage *cli.UsageError
-	if errors.As(err, &usage) {
-		return nil, cli.Misuse("hold", "%w", usage.Err)
-	} else if err != nil {
+	in, err := readRun("hold", append([]string{"--manual"}, args...))
+	if err != nil {
 		return nil, err
 	}
 	j := in.job
@@ -100,6 +98,8 @@ func (h *holding) loop(ctx context.Context, stderr io.Writer) int {
 		case errors.Is(err, handover.ErrGone):
 			h.say.Error(err.Error())
 			return cli.LeaseLost
+		case !h.named && cli.Code(err) == cli.Config:
+			return cli.Fail(stderr, err)
 		case !cronce.Answered(err):
 			if !h.away {
 				h.say.Warn(fmt.Sprintf("waits: %v", err))
@@ -143,8 +143,27 @@ func (h *holding) loop(ctx context.Context, stderr io.Writer) int {
 
 // claim asks for the place. Nothing is decided, or put on record, while another has it.
 func (h *holding) claim(ctx context.Context) (cronce.Lease, error) {
+	if err := h.checkName(ctx); err != nil {
+		return cronce.Lease{}, err
+	}
 	c := cronce.Claim{RunID: cronce.NewRunID(), Job: h.in.job.Name, CatchUp: true, TTL: h.in.job.Lease, Holder: cronce.ThisProcess("hold")}
 	return h.in.offer(ctx, h.store, c)
+}
+
+// checkName refuses the name of a job that has a schedule: its ticks would all be skipped.
+func (h *holding) checkName(ctx context.Context) error {
+	if h.named {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.in.storeTimeout)
+	defer cancel()
+	name := h.in.job.Name
+	state, _, err := h.store.Job(ctx, name)
+	if err == nil && state.Definition.Schedule != "" {
+		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("job %q has a schedule, %s: what is held has its name to itself, as no tick is run while it is held", name, state.Definition)}
+	}
+	h.named = err == nil
+	return err
 }
 
 // run runs the command once.

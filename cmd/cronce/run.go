@@ -49,7 +49,7 @@ func runJob(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return cli.Fail(stderr, err)
 	}
-	in, err := readRun(args)
+	in, err := readRun("run", args)
 	if errors.Is(err, flag.ErrHelp) {
 		return cli.Fail(stderr, help([]string{"run"}, stdout))
 	} else if err != nil {

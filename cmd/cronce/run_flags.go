@@ -12,10 +12,10 @@ import (
 	"github.com/cronce/cronce/internal/cli"
 )
 
-// readRun reads the command line.
-func readRun(args []string) (*invocation, error) {
+// readRun reads the command line of run, or of a command that has some of its flags.
+func readRun(command string, args []string) (*invocation, error) {
 	in := &invocation{skipExit: -1, level: slog.LevelWarn, terminal: isTerminal(os.Stdin)}
-	f := cli.NewFlags("run")
+	f := cli.NewFlags(command)
 	store := cli.StoreFlag(f)
 	// An empty value is a shell variable that was not set, and without its
 	// schedule a line has no ticks that could be taken.
@@ -83,22 +83,22 @@ func readRun(args []string) (*invocation, error) {
 	}
 	in.store, in.storeTimeout = *store, f.StoreTimeout
 	if len(rest) == 0 {
-		return nil, cli.Misuse("run", "a job's name is needed, as in: cronce run backup -- /usr/local/bin/backup")
+		return nil, cli.Misuse(command, "a job's name is needed, as in: cronce %s backup -- /usr/local/bin/backup", command)
 	}
 	in.job.Name, in.command = rest[0], rest[1:]
 	if err := cronce.CheckName(in.job.Name); err != nil {
-		return nil, cli.Misuse("run", "%w", err)
+		return nil, cli.Misuse(command, "%w", err)
 	}
 	switch {
 	case len(in.command) > 0 && in.command[0] == "--":
 		in.command = in.command[1:]
 	case len(in.command) > 0 && strings.HasPrefix(in.command[0], "-"):
-		return nil, cli.Misuse("run", "job %q: flags as %s stand in front of the job's name", in.job.Name, in.command[0])
+		return nil, cli.Misuse(command, "job %q: flags as %s stand in front of the job's name", in.job.Name, in.command[0])
 	case len(in.command) > 0:
-		return nil, cli.Misuse("run", "job %q: '--' is expected between the job's name and its command, not %q", in.job.Name, in.command[0])
+		return nil, cli.Misuse(command, "job %q: '--' is expected between the job's name and its command, not %q", in.job.Name, in.command[0])
 	}
 	if len(in.command) == 0 || in.command[0] == "" {
-		return nil, cli.Misuse("run", "job %q: a command is needed behind '--'", in.job.Name)
+		return nil, cli.Misuse(command, "job %q: a command is needed behind '--'", in.job.Name)
 	}
 	return in, in.checkTick()
 }

@@ -65,7 +65,11 @@ var runColumns = []string{"START", "JOB", "TICK", "RESULT", "TOOK", "RUN", "NOTE
 
 func runCells(r cronce.Run, held *cronce.Run, now time.Time) []string {
 	tick := cronce.Stamp(r.Tick)
-	if r.Tick.IsZero() {
+	switch {
+	case !r.Tick.IsZero():
+	case r.Holder.Via == "hold":
+		tick = "held"
+	default:
 		tick = "by hand"
 	}
 	return []string{cronce.Stamp(r.Start), r.Job, tick, Outcome(r), Took(r, now), r.ID, Note(r, held)}
