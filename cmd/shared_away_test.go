@@ -93,7 +93,9 @@ func TestShared_AwayAndBack(t *testing.T) {
 # cronce: name=often catchup=all catchup-window=10m start-deadline=10m
 @every 1s  echo often
 # cronce: name=long
-@reboot  %s
+@reboot  %[1]s
+# cronce: name=long
+0 0 29 2 *  %[1]s
 `, f.holdOn()))
 				serve := startServer(t, f.command("serve", "--crontab", crontab))
 				serve.await(t, 0, "long", "| up")

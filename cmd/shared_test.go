@@ -252,7 +252,7 @@ func TestShared_ServeGuardKilledBesideAnother(t *testing.T) {
 	var serves []*server
 	for range 2 {
 		f := newFleet(t, testenv.Redis(t))
-		crontab := write(t, filepath.Join(f.dir, "crontab"), "# cronce: name=long\n@reboot  "+f.holdOn()+"\n")
+		crontab := write(t, filepath.Join(f.dir, "crontab"), "# cronce: name=long\n@reboot  "+f.holdOn()+"\n# cronce: name=long\n0 0 29 2 *  "+f.holdOn()+"\n")
 		s := startServer(t, f.command("serve", "--crontab", crontab))
 		s.await(t, 0, "long", "| up")
 		fleets, serves = append(fleets, f), append(serves, s)

@@ -154,10 +154,15 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 	running, stopRuns := context.WithCancelCause(ctx)
 	defer stopRuns(nil)
 
-	s.scheduler = &cronce.Scheduler{Store: s.store, Report: s.out.report, Via: "serve", BaseContext: running, MaxRunning: maxRunning, Gate: s.gate, NotBefore: s.notBefore}
-	if err := s.scheduler.Set(s.plans(jobs)); err != nil {
+	if maxRunning > 0 {
+		s.gate = cronce.NewTurnstile(maxRunning)
+	}
+	fleet, own := s.split(jobs)
+	s.scheduler = &cronce.Scheduler{Store: s.store, Via: "serve", BaseContext: running, Gate: s.gate, NotBefore: s.notBefore}
+	if err := s.scheduler.Set(s.plans(fleet)); err != nil {
 		return &cli.ExitError{Code: cli.Config, Err: err}
 	}
+	schedulers := []*cronce.Scheduler{s.scheduler}
 	var err error
 	if s.store.Shared() {
 		// 'cronce status' cannot tell of other hosts
@@ -167,15 +172,20 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 		s.out.say("serve", "PROBLEM    'cronce status' will not know of this serve: %v", err)
 	}
 	s.noteJobs(jobs)
-	for _, job := range jobs {
-		if job.Reboot() && (s.atBoot == nil || s.atBoot(job.Name)) {
-			tick, id, err := bootOf(job.Name)
-			if err == nil {
-				err = s.scheduler.Offer(job.Name, tick, id)
+	s.offerBoot(s.scheduler, fleet)
+	if len(own) > 0 {
+		b, err := s.openBoot(own)
+		if err != nil {
+			s.out.say("serve", "PROBLEM    not run is %s: @reboot lines are on record in this host's own store (%s names a folder for it): %v", strings.Join(names(own), ", "), cli.LocalStoreVariable, err)
+		} else {
+			defer b.close()
+			boot := &cronce.Scheduler{Store: b.store, Via: "serve", BaseContext: running, Gate: s.gate}
+			if err := boot.Set(s.plansOn(b.store, b.dir, own)); err != nil {
+				return &cli.ExitError{Code: cli.Config, Err: err}
 			}
-			if err != nil {
-				s.out.say(job.Name, "NOT RUN    @reboot: %v", err)
-			}
+			s.offerBoot(boot, own)
+			schedulers = append(schedulers, boot)
+			s.out.say("serve", "@reboot    %s: once a boot of this host, on record in %s", strings.Join(names(own), ", "), b.dir)
 		}
 	}
 	s.out.say("serve", "cronce %s serves %s%s, pid %d", build.Version(), count(len(jobs), "job"), s.of(), os.Getpid())
@@ -188,7 +198,7 @@ func (s *server) run(ctx context.Context, jobs []fileJob, maxRunning int) error 
 		defer stopOffering()
 	}
 	done := make(chan error, 1)
-	go func() { done <- s.scheduler.Run(offering) }()
+	go func() { done <- together(offering, s.out.report, schedulers...) }()
 	look := time.NewTicker(watchEvery)
 	defer look.Stop()
 	var loading bool // so that nothing else is done to the crontabs
@@ -312,7 +322,8 @@ func (s *server) reload(read loaded) {
 		keep("the store is another than before: start serve anew for that")
 		return
 	}
-	if err := s.scheduler.Set(s.plans(jobs)); err != nil {
+	fleet, _ := s.split(jobs) // an @reboot line that comes later is for the next boot
+	if err := s.scheduler.Set(s.plans(fleet)); err != nil {
 		keep("%v", err)
 		return
 	}
@@ -325,13 +336,17 @@ func (s *server) noteJobs(jobs []fileJob) {
 	if s.note == nil {
 		return
 	}
+	if err := s.note.Set(names(jobs)); err != nil {
+		s.out.say("serve", "PROBLEM    'cronce status' does not know which jobs are served: %v", err)
+	}
+}
+
+func names(jobs []fileJob) []string {
 	names := make([]string, len(jobs))
 	for i, job := range jobs {
 		names[i] = job.Name
 	}
-	if err := s.note.Set(names); err != nil {
-		s.out.say("serve", "PROBLEM    'cronce status' does not know which jobs are served: %v", err)
-	}
+	return names
 }
 
 // of says where the jobs are from.
@@ -349,14 +364,17 @@ func firstLine(err error) string {
 }
 
 // plans are the jobs with their guards, or their requests.
-func (s *server) plans(jobs []fileJob) []cronce.Plan {
+func (s *server) plans(jobs []fileJob) []cronce.Plan { return s.plansOn(s.store, s.dir, jobs) }
+
+// plansOn are those of a store.
+func (s *server) plansOn(store *cronce.Store, dir string, jobs []fileJob) []cronce.Plan {
 	var plans []cronce.Plan
 	for _, job := range jobs {
-		g := &guards{thin: s.thin, reap: s.reap, store: s.store, dir: s.dir, job: job.Job, out: s.out, anywhere: s.orders != nil}
+		g := &guards{thin: s.thin, reap: s.reap, store: store, dir: dir, job: job.Job, out: s.out, anywhere: s.orders != nil}
 		plan := cronce.Plan{Job: job.Job.Job, Work: g.work}
 		switch {
 		case job.config != nil && job.config.HTTP != nil:
-			plan.Work = (&requests{store: s.store, job: job.config, out: s.out}).work
+			plan.Work = (&requests{store: store, job: job.config, out: s.out}).work
 		case job.config != nil:
 			g.argv = job.config.Command
 		case job.Schedule != "":
