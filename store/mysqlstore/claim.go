@@ -15,14 +15,14 @@ func (d *driver) Claim(ctx context.Context, c cronce.Claim) (lease cronce.Lease,
 	if len(c.RunID) != idLength {
 		return lease, fmt.Errorf("job %q: run id %q is not a UUID", c.Job, c.RunID)
 	}
-	for locked := false; ; {
+	for locked, looked := false, false; ; {
 		var answer error
 		next := done
 		var srv server
 		err := d.repeat(ctx, func() error {
 			if locked {
 				return d.once(ctx, func(t *tx) (err error) {
-					lease, answer, next, err = t.claim(ctx, c, &srv)
+					lease, answer, next, err = t.claim(ctx, c, &srv, looked)
 					return err
 				})
 			}
@@ -40,6 +40,7 @@ func (d *driver) Claim(ctx context.Context, c cronce.Claim) (lease cronce.Lease,
 			if err := d.look(ctx, srv); err != nil {
 				return cronce.Lease{}, err
 			}
+			looked = true
 		}
 		locked = true
 	}
@@ -58,16 +59,34 @@ const (
 	look       // whose decisions these are is to be put on record first
 )
 
-// claim makes a claim's transaction. answer is the contract's error.
-func (t *tx) claim(ctx context.Context, c cronce.Claim, srv *server) (lease cronce.Lease, answer error, next step, err error) {
+// claim makes a claim's transaction. answer is the contract's error. looked says
+// that what may be lost is on record by now.
+func (t *tx) claim(ctx context.Context, c cronce.Claim, srv *server, looked bool) (lease cronce.Lease, answer error, next step, err error) {
 	s, err := t.enter(ctx, c.Job, srv)
-	switch {
-	case err != nil:
+	if err != nil {
 		return lease, nil, done, err
-	case s.job == nil:
-		return lease, nil, retry, t.create(ctx, c.Job)
-	case srv.kept != srv.identity || t.d.memory.goneBack(srv, s.job):
-		return lease, nil, look, t.end(ctx)
+	}
+	if s.job == nil {
+		next = retry
+		lost, err := t.create(ctx, c.Job)
+		if lost && !looked {
+			next = look
+		}
+		return lease, nil, next, err
+	}
+	if !looked {
+		missed, err := s.misses(ctx, srv)
+		if err != nil {
+			return lease, nil, done, err
+		}
+		if missed {
+			return lease, nil, look, t.end(ctx)
+		}
+	}
+	if looked || s.lower(srv) {
+		if err := s.adopt(ctx, srv); err != nil {
+			return lease, nil, done, err
+		}
 	}
 	taken, firsts, byID, err := s.read(ctx, c)
 	switch {
@@ -92,7 +111,7 @@ func (t *tx) claim(ctx context.Context, c cronce.Claim, srv *server) (lease cron
 	if err := s.leave(ctx); err != nil {
 		return cronce.Lease{}, nil, done, err
 	}
-	t.d.memory.keep(srv, s.job)
+	t.d.memory.keep(s.job)
 	return lease, answer, done, nil
 }
 

@@ -34,7 +34,7 @@ func (t *tx) glance(ctx context.Context, c cronce.Claim, srv *server) (lease cro
 	switch {
 	case err != nil:
 		return lease, nil, done, err
-	case s.job == nil, srv.kept != srv.identity, t.d.memory.goneBack(srv, s.job), len(s.job.beside) > 0:
+	case s.job == nil, srv.kept != srv.identity, s.doubtful(srv), len(s.job.beside) > 0:
 		return lease, nil, lock, nil
 	case !c.Tick.After(s.job.highest):
 		if h.state.String == running && !s.now.Before(h.expires.Time) {
@@ -44,7 +44,7 @@ func (t *tx) glance(ctx context.Context, c cronce.Claim, srv *server) (lease cro
 		if err != nil || answer == nil {
 			return lease, nil, lock, err
 		}
-		t.d.memory.keep(srv, s.job)
+		t.d.memory.keep(s.job)
 		return lease, answer, done, nil
 	case len(s.mayLive) > 0:
 		return lease, nil, lock, nil
@@ -64,7 +64,7 @@ func (t *tx) glance(ctx context.Context, c cronce.Claim, srv *server) (lease cro
 		}
 		return cronce.Lease{}, nil, done, err
 	}
-	t.d.memory.keep(srv, s.job)
+	t.d.memory.keep(s.job)
 	return lease, answer, done, nil
 }
 

@@ -98,31 +98,29 @@ func (d *driver) Init(ctx context.Context) error {
 	})
 }
 
-// memory is what this process has seen of a store: one that was put back to an
-// earlier time cannot tell by itself.
+// memory is the highest fence of each job that this process has seen: a store that
+// was put back to an earlier time cannot tell by itself.
 type memory struct {
 	mu     sync.Mutex
-	view   view
-	fences map[string]int64 // the highest, by job
+	fences map[string]int64
 }
 
-// goneBack reports whether the job has a lower fence than this process has seen,
-// in the same view.
-func (m *memory) goneBack(s *server, j *jobRow) bool {
+// of is what was seen of a job; 0 is nothing.
+func (m *memory) of(s *server, job string) int64 {
 	if strings.HasPrefix(s.identity, "galera ") {
-		return false // another node may be behind by what it is about to apply
+		return 0 // another node may be behind by what it is about to apply
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.view == s.view && j.Fence < m.fences[j.Job]
+	return m.fences[job]
 }
 
 // keep remembers a job's fence.
-func (m *memory) keep(s *server, j *jobRow) {
+func (m *memory) keep(j *jobRow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.view != s.view || m.fences == nil {
-		m.view, m.fences = s.view, map[string]int64{}
+	if m.fences == nil {
+		m.fences = map[string]int64{}
 	}
 	m.fences[j.Job] = max(m.fences[j.Job], j.Fence)
 }

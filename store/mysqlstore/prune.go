@@ -3,6 +3,7 @@ package mysqlstore
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"time"
 
 	"github.com/cronce/cronce"
@@ -76,6 +77,9 @@ func (d *driver) pruneSome(ctx context.Context, job string, before time.Time) (n
 		if n = len(ids); n > 0 {
 			if highest.After(s.job.pruned) {
 				s.set("pruned_tick", highest)
+			}
+			if slices.Contains(ids, s.job.holder) {
+				s.set("holder_run", nil) // one that is named there and on no record is lost
 			}
 			marks, args := list(ids)
 			s.add("DELETE FROM cronce_runs WHERE id IN ("+marks+")", args...)

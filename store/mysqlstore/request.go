@@ -12,10 +12,11 @@ import (
 // Request records what a person asks.
 func (d *driver) Request(ctx context.Context, r cronce.Request) error {
 	r.By, r.Why, r.Runs = begin(r.By, maxText), begin(r.Why, maxText), nil
-	for again := true; again; {
+	for again, lost := true, false; again; {
+		var srv server
 		err := d.atomic(ctx, func(t *tx) error {
-			again = false
-			s, err := t.enter(ctx, r.Job, new(server))
+			again, lost = false, false
+			s, err := t.enter(ctx, r.Job, &srv)
 			if err != nil {
 				return err
 			}
@@ -24,7 +25,8 @@ func (d *driver) Request(ctx context.Context, r cronce.Request) error {
 					return t.commit(ctx) // there is nothing to be asked
 				}
 				again = true
-				return t.create(ctx, r.Job)
+				lost, err = t.create(ctx, r.Job)
+				return err
 			}
 			if s.addLive() {
 				s.add("SELECT " + d.clock)
@@ -35,6 +37,9 @@ func (d *driver) Request(ctx context.Context, r cronce.Request) error {
 			s.request(r)
 			return s.leave(ctx)
 		})
+		if err == nil && lost {
+			err = d.look(ctx, srv)
+		}
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ type section struct {
 	*tx
 	job  *jobRow
 	free bool    // it has no lock
+	gone bool    // who took the lease last is on no record
 	as   jobScan // as the row was read
 	now  time.Time
 
@@ -67,7 +68,7 @@ func (s *section) found(h *holderScan) (err error) {
 	if s.job, err = s.as.job(); err != nil {
 		return err
 	}
-	s.mayLive = s.job.beside
+	s.mayLive, s.gone = s.job.beside, s.job.holder != "" && !h.state.Valid
 	switch h.state.String {
 	case running:
 		s.mayLive = append([]string{s.job.holder}, s.mayLive...)
@@ -75,12 +76,6 @@ func (s *section) found(h *holderScan) (err error) {
 		s.success(&cronce.Run{Tick: h.tick.Time, Start: h.started.Time, End: h.ended.Time})
 	}
 	return nil
-}
-
-// create makes the job's row, if it is not there.
-func (t *tx) create(ctx context.Context, job string) error {
-	t.add("INSERT IGNORE INTO cronce_jobs (name) VALUES (?)", job)
-	return t.end(ctx)
 }
 
 // keep takes a run that was read; one that was read before stays.
