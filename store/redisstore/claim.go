@@ -22,7 +22,7 @@ func (d *driver) Claim(ctx context.Context, c cronce.Claim) (cronce.Lease, error
 	if err := checkID(c.RunID); err != nil {
 		return cronce.Lease{}, err
 	}
-	s := &step{keys: d.keys(c.Job, orderKeys), args: argsOf(c)}
+	s := &step{keys: d.keys(c.Job, orderKeys), args: append(argsOf(c), strconv.FormatInt(d.memory.of(c.Job), 10))}
 	bucket := d.bucketOf(c.Job)
 	replace := c.Overlap.Policy == cronce.OverlapReplace
 	if replace {
@@ -43,7 +43,8 @@ func (d *driver) Claim(ctx context.Context, c cronce.Claim) (cronce.Lease, error
 	return d.decision(ctx, c, s.answer)
 }
 
-// argsOf is what the script has of a claim; quick.lua says what each is.
+// argsOf is what the script has of a claim, but for the fence; quick.lua says what
+// each is.
 func argsOf(c cronce.Claim) []string {
 	field, definition, catchUp := "", "", "0"
 	if !c.Tick.IsZero() {
@@ -132,6 +133,7 @@ func (d *driver) decision(ctx context.Context, c cronce.Claim, a []string) (cron
 	case "lease": // now, slot, fence, success
 		run := d.runOf(c, a[1], a[2])
 		run.Fence, _ = strconv.ParseInt(a[3], 10, 64)
+		d.memory.keep(c.Job, run.Fence)
 		return cronce.Lease{Run: run, Granted: run.Start, TTL: c.TTL, PreviousSuccess: d.time(a[4])}, nil
 	case "again": // now, ttl, success, record
 		run, err := decode(a[4])
@@ -160,6 +162,7 @@ func (d *driver) decision(ctx context.Context, c cronce.Claim, a []string) (cron
 			if run, err = decode(a[1]); err != nil {
 				return none, err
 			}
+			d.memory.keep(c.Job, run.Fence)
 		}
 		return none, &cronce.TakenError{Job: c.Job, Tick: c.Tick.UTC(), Run: run}
 	case "watermark": // watermark, now
@@ -172,6 +175,7 @@ func (d *driver) decision(ctx context.Context, c cronce.Claim, a []string) (cron
 		run := d.runOf(c, a[1], a[2])
 		run.Skip, run.Held = cronce.SkipReason(a[3]), a[4]
 		if run.Skip == cronce.SkipStoreRestarted {
+			d.memory.forget()
 			d.sweep(ctx, a[7])
 		}
 		return none, skipped(run, a[5], a[6])
@@ -182,8 +186,10 @@ func (d *driver) decision(ctx context.Context, c cronce.Claim, a []string) (cron
 			if holder, err = decode(a[1]); err != nil {
 				return none, err
 			}
+			d.memory.keep(c.Job, holder.Fence)
 		}
 		if a[4] != "0" {
+			d.memory.forget()
 			d.sweep(ctx, a[4])
 		}
 		return none, &cronce.HeldError{Holder: holder, Offered: d.time(a[2]), Expires: d.time(a[3])}

@@ -3,7 +3,9 @@ if left then
 	if refused then return refused end
 	for _, k in ipairs(left) do
 		JOB, ORDER = KEYS[2 * k + 1], KEYS[2 * k + 2]
-		answers[k] = claim(A * k - 4, seen)
+		local a = A * k - A + 4
+		seen = missed(string.sub(JOB, #BUCKET + 6), tonumber(ARGV[a + FENCE]), seen)
+		answers[k] = claim(a, seen)
 	end
 end
 for _, i in ipairs(full or {}) do

@@ -2,10 +2,10 @@
 -- their time, and it reads each new text byte by byte. KEYS: the bucket, its list of
 -- jobs, then the hash and the order of each job, and of one that is alone the requests.
 -- ARGV: clock, quarantine, history, and what A of each begins with:
-local ID, FIELD, DUE, LAST, DEFINITION, TTL, HEAD, REST, A = 0, 1, 2, 3, 4, 5, 6, 7, 8
+local ID, FIELD, DUE, LAST, DEFINITION, TTL, HEAD, REST, FENCE, A = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 -- DUE and FIELD are of the tick, and '' without one; LAST is until when it is in time,
 -- HEAD the record's beginning, REST what only claims need that find something in
--- their way.
+-- their way, FENCE the job's highest that the caller has seen.
 local bucket, info = redis.call('GET', KEYS[1]), redis.call('INFO', 'replication')
 local answers, left, full = {}, nil, nil
 
@@ -28,7 +28,7 @@ local function quick(i, a)
 	if not due or not seen then return end
 	local j = redis.call('HMGET', job, 'live', 'place', 'paused', 'pruned', 'fence', 'success', 'definition', 'r:' .. id, field)
 	local live, fence, taken = j[1], j[5], j[9]
-	if not live or not fence or j[8] or definition ~= '' and definition ~= j[7] then return end
+	if not live or not fence or tonumber(fence) < tonumber(ARGV[a + FENCE]) or j[8] or definition ~= '' and definition ~= j[7] then return end
 	if taken then
 		if live ~= '' and not lives(live) or string.find(ARGV[a + REST], '^1 ') == nil or string.find(taken, ' ', 1, true) then return end
 		local parts = redis.call('HMGET', job, 'r:' .. taken, 'e:' .. taken)
@@ -51,7 +51,7 @@ end
 
 local n = math.floor((#ARGV - 3) / A)
 for k = 1, n do
-	local answer = quick(2 * k + 1, A * k - 4)
+	local answer = quick(2 * k + 1, A * k - A + 4)
 	if answer then
 		answers[k] = answer
 	else

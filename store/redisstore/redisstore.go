@@ -75,6 +75,7 @@ type driver struct {
 	replicas int // how many must have a claim before its work starts
 	claims   []*together
 	ends     []*together
+	memory   memory
 	swept    sync.Map // first sights, in µs, after which all buckets were looked at
 	once     sync.Once
 

@@ -1,7 +1,9 @@
 -- Carries out what a person asks, and puts it on record where it changed anything.
 local kind, name, head, definition, kept = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-local refused = unknown(redis.call('GET', BUCKET))
+local bucket = redis.call('GET', BUCKET)
+local refused = unknown(bucket)
 if refused then return refused end
+if bucket then missed(name, 0, 0) end
 local request = head .. ',"at":' .. stamp .. '}'
 
 if kind == 'define' then

@@ -33,6 +33,26 @@ local function sight(bucket, info)
 	return tonumber(seen)
 end
 
+-- missed looks for what the job lacks under the same server: its last decision, its
+-- hash, if its bucket knows of the job, or a fence as high as the caller has seen it since
+-- the server was last in doubt. It returns since when the server may lack decisions.
+local function missed(name, had, seen)
+	local fence, last = tonumber(redis.call('HGET', JOB, 'fence') or '0'), redis.call('LINDEX', ORDER, -1)
+	local lost = had > fence and had > seen
+	if last then
+		while last and redis.call('HEXISTS', JOB, 'r:' .. last) == 0 do
+			lost = redis.call('RPOP', ORDER)
+			last = redis.call('LINDEX', ORDER, -1)
+		end
+	else
+		lost = lost or redis.call('EXISTS', JOB) == 0 and redis.call('SISMEMBER', JOBS, name) == 1
+	end
+	if not lost then return seen end
+	redis.call('HSET', JOB, 'fence', int(math.max(had, fence)))
+	redis.call('SET', BUCKET, (string.gsub(redis.call('GET', BUCKET), '%d+$', stamp)))
+	return tonumber(stamp)
+end
+
 -- leases reads all live runs of a job, oldest first; lease.lua says how they
 -- stand there.
 local function leases(live)
