@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -114,6 +115,25 @@ func (s *PostgresServer) SQL(statements string) string {
 	}
 	return out
 }
+
+// Dump is what pg_dump --clean makes of the database that a URL names: SQL that
+// drops what is there and makes it as it is now, without commands of psql.
+func (s *PostgresServer) Dump(database string) string {
+	s.t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := s.client("pg_dump", "--clean", "--inserts", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", "postgres", u.Path[1:])
+	cmd.Env = append(cmd.Env, "PGPASSWORD="+password)
+	out, err := output(cmd, "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return psqlCommand.ReplaceAllString(out, "")
+}
+
+var psqlCommand = regexp.MustCompile(`(?m)^\\.*$`)
 
 func (s *PostgresServer) url(user, database string) string {
 	u := url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: s.Addr(), Path: "/" + database, RawQuery: "sslmode=disable"}

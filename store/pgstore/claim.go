@@ -24,6 +24,12 @@ const uniqueViolation = "23505"
 
 // Claim decides a tick.
 func (d *driver) Claim(ctx context.Context, c cronce.Claim) (cronce.Lease, error) {
+	l, err := d.claim(ctx, c)
+	d.memory.learn(c.Job, l, err)
+	return l, err
+}
+
+func (d *driver) claim(ctx context.Context, c cronce.Claim) (cronce.Lease, error) {
 	if !runID.MatchString(c.RunID) {
 		return cronce.Lease{}, fmt.Errorf("job %q: run id %q is not a UUID in lower case", c.Job, c.RunID)
 	}
@@ -43,6 +49,9 @@ func (d *driver) Claim(ctx context.Context, c cronce.Claim) (cronce.Lease, error
 	}
 	if !c.Offered.IsZero() {
 		q["offered"] = c.Offered.UTC()
+	}
+	if fence := d.memory.of(c.Job); fence > 0 {
+		q["fence"] = fence
 	}
 	if c.StartDeadline > 0 {
 		q["deadline"] = c.StartDeadline.Microseconds()

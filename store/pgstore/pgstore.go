@@ -53,6 +53,7 @@ type driver struct {
 	begins atomic.Bool // steps need BEGIN and COMMIT of their own
 	// prepares: there may be connections that keep statements prepared.
 	prepares bool
+	memory   memory
 
 	// These are other than usual in tests only.
 	quarantine  time.Duration

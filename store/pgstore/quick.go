@@ -28,12 +28,12 @@ WITH here AS (
 ), had AS (
 	SELECT r FROM {schema}.runs r JOIN {schema}.jobs j USING (job)
 	WHERE j.job = $1::text AND r.tick = $3::timestamptz AND r.attempt = $4::integer AND r.id <> $2::uuid AND $10::integer = 1
-		AND ($5::jsonb = j.definition) IS NOT FALSE AND EXISTS (SELECT FROM here)
+		AND ($5::jsonb = j.definition) IS NOT FALSE AND j.fence >= $12::bigint AND EXISTS (SELECT FROM here)
 		AND NOT EXISTS (SELECT FROM {schema}.runs l WHERE l.id = ANY (j.live) AND l.expires <= {schema}.store_time())
 		AND NOT EXISTS (SELECT FROM {schema}.runs m WHERE m.id = $2::uuid)
 ), free AS (
 	UPDATE {schema}.jobs SET fence = greatest(fence + 1, {schema}.micros({schema}.store_time())), given = {schema}.store_time(), live = ARRAY[$2::uuid]
-	WHERE job = $1::text AND live = '{}' AND wait_run IS NULL AND paused IS NULL AND ($5::jsonb = definition) IS NOT FALSE
+	WHERE job = $1::text AND live = '{}' AND wait_run IS NULL AND paused IS NULL AND ($5::jsonb = definition) IS NOT FALSE AND fence >= $12::bigint
 		AND $3::timestamptz > coalesce(pruned, '-infinity') AND {schema}.store_time() >= coalesce(pruned, '-infinity')
 		AND $3::timestamptz <= {schema}.store_time()
 		AND (coalesce($6::timestamptz, {schema}.store_time()) - $3::timestamptz > $7::bigint * interval '1 microsecond') IS NOT TRUE
@@ -147,7 +147,7 @@ func (d *driver) claimAtOnce(ctx context.Context, c cronce.Claim) (cronce.Lease,
 		ID: c.RunID, Job: c.Job, Tick: c.Tick.UTC(), Attempt: c.Attempt, Slot: 1, Holder: holder,
 	}}
 	err = d.atOnce(ctx, claimStatement, []any{
-		c.Job, c.RunID, c.Tick, c.Attempt, definition, offered, deadline, c.TTL.Microseconds(), string(who), c.Slots, lastMigration,
+		c.Job, c.RunID, c.Tick, c.Attempt, definition, offered, deadline, c.TTL.Microseconds(), string(who), c.Slots, lastMigration, d.memory.of(c.Job),
 	}, func(rows pgx.Rows) error {
 		if !rows.Next() {
 			return errNotAtOnce
