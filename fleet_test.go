@@ -333,3 +333,39 @@ func TestFleet_EndsWhileItClaims(t *testing.T) {
 		}
 	})
 }
+
+// A tick that nobody could decide before the next one was due is one of the backlog, however
+// long it may be late: none of those that come at once when the store is back is skipped for
+// another of them.
+func TestFleet_BacklogRunsWhole(t *testing.T) {
+	for name, hurt := range map[string]func(*shared, bool){
+		"away":            func(s *shared, on bool) { s.away = on },
+		"takes no writes": func(s *shared, on bool) { s.rigid = on },
+		"holds up writes, as one that waits for room on its disk": func(s *shared, on bool) {
+			s.takes = nil
+			if on {
+				s.takes = func(op string) (to, fro time.Duration) {
+					if op == "now" || op == "jobs" {
+						return 0, 0
+					}
+					return time.Hour, 0
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(t *testing.T, f *fleet) {
+				start := time.Now()
+				time.AfterFunc(90*time.Second+500*time.Millisecond, func() { f.store.set(func() { hurt(f.store, true) }) })
+				time.AfterFunc(120*time.Second+200*time.Millisecond, func() { f.store.set(func() { hurt(f.store, false) }) })
+				job := Job{Name: "j", Schedule: "* * * * * *", Zone: "UTC", Catchup: CatchupAll, CatchupWindow: time.Hour, StartDeadline: 10 * time.Minute}
+				runAll(4*time.Minute, f.host(t, 400*time.Millisecond, job), f.host(t, 400*time.Millisecond, job))
+				for tick := start.Add(91 * time.Second); tick.Before(start.Add(120 * time.Second)); tick = tick.Add(time.Second) {
+					if n := f.ran["j "+Stamp(tick)]; n != 1 {
+						t.Errorf("tick %s ran %d times", Stamp(tick), n)
+					}
+				}
+			})
+		})
+	}
+}

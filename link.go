@@ -318,13 +318,9 @@ func Answered(err error) bool {
 		errors.As(err, &conflict) || errors.As(err, &skew) || errors.As(err, &config) || errors.As(err, &late)
 }
 
-// claim makes a claim, the same one again and again while the store is away: what was
-// answered first is the answer. Nothing is started past the tick's start deadline.
-func (k *link) claim(ctx context.Context, c Claim) (Lease, error) {
-	var until time.Time
-	if c.StartDeadline > 0 && !c.Tick.IsZero() {
-		until = c.Tick.Add(c.StartDeadline)
-	}
+// claim makes a claim, the same one again and again while the store is away, until that
+// time by the store's clock if it is not zero: what was answered first is the answer.
+func (k *link) claim(ctx context.Context, c Claim, until time.Time) (Lease, error) {
 	ttl := c.TTL
 	if ttl == 0 {
 		ttl = DefaultTTL

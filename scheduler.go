@@ -480,7 +480,7 @@ func (s *Scheduler) offer(c Claim, work Work) *HeldError {
 		}
 		claim := s.Store.ClaimInTime
 		if s.link != nil {
-			claim = s.link.claim
+			claim = func(ctx context.Context, c Claim) (Lease, error) { return s.link.claim(ctx, c, s.repeatUntil(c)) }
 		}
 		l, err := claim(ctx, c)
 		if err != nil {
