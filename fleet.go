@@ -106,6 +106,13 @@ func (s *Scheduler) parkAgain(c Claim) bool {
 	return false
 }
 
+// skewed deals with a tick that lies far ahead of the store's clock, whose time has come by
+// what this program knew of that: it is kept until the clocks have been compared.
+func (s *Scheduler) skewed(c Claim, err *SkewError) bool {
+	s.link.heard(err.Now)
+	return s.parkAgain(c)
+}
+
 // catchUpAfterwards offers what came due while nothing could be started: the newest
 // tick as long as it is not late, earlier ones as the job's catch-up says.
 func (s *Scheduler) catchUpAfterwards() {
@@ -138,6 +145,9 @@ func (s *Scheduler) makeUp(name string, first time.Time) {
 		return
 	}
 	now := s.now()
+	if first.After(now) {
+		return // by a clock that was ahead: its time comes again
+	}
 	newest := newest(p.schedule, first, now)
 	if newest.After(first) && p.Job.Catchup != CatchupAll {
 		s.report(Event{Kind: EventMissed, Job: name, Tick: first, Until: p.schedule.Prev(newest)})

@@ -98,7 +98,11 @@ func (k *link) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if k.look(ctx) == nil {
 			opened = sinceBoot()
-			if k.rest(ctx, measureEvery) {
+			every := measureEvery
+			if !k.isOpen() { // a clock is off
+				every = longestPause
+			}
+			if k.rest(ctx, every) {
 				gap = firstPause
 				continue
 			}
@@ -251,6 +255,22 @@ func (k *link) lost(err error, claimed bool) {
 	if !news {
 		return
 	}
+	select {
+	case k.again <- struct{}{}:
+	default:
+	}
+}
+
+// heard takes in the store's time as the answer to a claim brought it. Where it is far from
+// what it should be, the store's clock or this host's was set: nothing is started until they
+// have been compared, which is at once.
+func (k *link) heard(store time.Time) {
+	if store.Sub(k.now()).Abs() <= MaxSkew {
+		return
+	}
+	k.mu.Lock()
+	k.shut()
+	k.mu.Unlock()
 	select {
 	case k.again <- struct{}{}:
 	default:
