@@ -63,7 +63,11 @@ const lookAgain = 300 * time.Millisecond
 // missed deals with ticks that passed while this process could not look at the
 // clock. The newest is offered by the timetable.
 func (s *Scheduler) missed(e *Entry, first, last time.Time) {
-	if p := s.plan(e.Job); p != nil && p.Job.Catchup == CatchupAll {
+	p := s.plan(e.Job)
+	if p != nil && s.link != nil && s.park(p, first) {
+		return // the store is away, or its clock was set and is not to be trusted
+	}
+	if p != nil && p.Job.Catchup == CatchupAll {
 		s.backlog(p, first.Add(-time.Nanosecond), last)
 		return
 	}

@@ -71,11 +71,46 @@ func (s *Scheduler) park(p *planned, tick time.Time) bool {
 	return true
 }
 
+// repeatUntil is until when a claim that got no answer is made again, by the store's clock;
+// zero is without end. Past its start deadline nothing is started. Once a later tick is due,
+// one that is to be caught up in any case belongs to the backlog, which is worked off in
+// order: of many that are claimed at once when the store is back, others would be skipped.
+func (s *Scheduler) repeatUntil(c Claim) (until time.Time) {
+	if c.StartDeadline == 0 || c.Tick.IsZero() {
+		return until
+	}
+	until = c.Tick.Add(c.StartDeadline)
+	if p := s.plan(c.Job); p != nil && p.schedule != nil && p.Job.Catchup == CatchupAll {
+		if next := p.schedule.Next(c.Tick); next.Before(until) {
+			until = next
+		}
+	}
+	return until
+}
+
 // parkAgain keeps a tick of the schedule for later whose claim got no answer in time. If
 // it was decided all the same, that stands.
 func (s *Scheduler) parkAgain(c Claim) bool {
 	p := s.plan(c.Job)
-	return p != nil && p.schedule != nil && c.StartDeadline > 0 && !c.Tick.IsZero() && s.park(p, c.Tick)
+	if p == nil || p.schedule == nil || c.StartDeadline == 0 || c.Tick.IsZero() {
+		return false
+	}
+	if s.park(p, c.Tick) {
+		return true
+	}
+	// The store came back in this moment.
+	if p.Job.Catchup == CatchupAll {
+		s.backlog(p, c.Tick.Add(-time.Nanosecond), c.Tick)
+		return true
+	}
+	return false
+}
+
+// skewed deals with a tick that lies far ahead of the store's clock, whose time has come by
+// what this program knew of that: it is kept until the clocks have been compared.
+func (s *Scheduler) skewed(c Claim, err *SkewError) bool {
+	s.link.heard(err.Now)
+	return s.parkAgain(c)
 }
 
 // catchUpAfterwards offers what came due while nothing could be started: the newest
@@ -110,6 +145,9 @@ func (s *Scheduler) makeUp(name string, first time.Time) {
 		return
 	}
 	now := s.now()
+	if first.After(now) {
+		return // by a clock that was ahead: its time comes again
+	}
 	newest := newest(p.schedule, first, now)
 	if newest.After(first) && p.Job.Catchup != CatchupAll {
 		s.report(Event{Kind: EventMissed, Job: name, Tick: first, Until: p.schedule.Prev(newest)})

@@ -333,3 +333,79 @@ func TestFleet_EndsWhileItClaims(t *testing.T) {
 		}
 	})
 }
+
+// A tick that nobody could decide before the next one was due is one of the backlog, however
+// long it may be late: none of those that come at once when the store is back is skipped for
+// another of them.
+func TestFleet_BacklogRunsWhole(t *testing.T) {
+	for name, hurt := range map[string]func(*shared, bool){
+		"away":            func(s *shared, on bool) { s.away = on },
+		"takes no writes": func(s *shared, on bool) { s.rigid = on },
+		"holds up writes, as one that waits for room on its disk": func(s *shared, on bool) {
+			s.takes = nil
+			if on {
+				s.takes = func(op string) (to, fro time.Duration) {
+					if op == "now" || op == "jobs" {
+						return 0, 0
+					}
+					return time.Hour, 0
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(t *testing.T, f *fleet) {
+				start := time.Now()
+				time.AfterFunc(90*time.Second+500*time.Millisecond, func() { f.store.set(func() { hurt(f.store, true) }) })
+				time.AfterFunc(120*time.Second+200*time.Millisecond, func() { f.store.set(func() { hurt(f.store, false) }) })
+				job := Job{Name: "j", Schedule: "* * * * * *", Zone: "UTC", Catchup: CatchupAll, CatchupWindow: time.Hour, StartDeadline: 10 * time.Minute}
+				runAll(4*time.Minute, f.host(t, 400*time.Millisecond, job), f.host(t, 400*time.Millisecond, job))
+				for tick := start.Add(91 * time.Second); tick.Before(start.Add(120 * time.Second)); tick = tick.Add(time.Second) {
+					if n := f.ran["j "+Stamp(tick)]; n != 1 {
+						t.Errorf("tick %s ran %d times", Stamp(tick), n)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A store's clock that is set is found out by the first answer that shows it, said once, and
+// costs no tick that is caught up; none is run before its time.
+func TestFleet_StoresClockIsSet(t *testing.T) {
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		for _, lasts := range []time.Duration{20 * time.Second, 80 * time.Second} {
+			t.Run(off.String()+" for "+lasts.String(), func(t *testing.T) {
+				inFleet(t, func(t *testing.T, f *fleet) {
+					start := time.Now()
+					time.AfterFunc(90*time.Second+500*time.Millisecond, func() { f.store.set(func() { f.store.offset = off }) })
+					time.AfterFunc(90*time.Second+500*time.Millisecond+lasts, func() { f.store.set(func() { f.store.offset = 0 }) })
+					job := Job{Name: "j", Schedule: "* * * * * *", Zone: "UTC", Catchup: CatchupAll, CatchupWindow: time.Hour}
+					runAll(8*time.Minute, f.host(t, 100*time.Millisecond, job), f.host(t, 100*time.Millisecond, job))
+					missed := 0
+					for tick := start.Add(time.Second); tick.Before(start.Add(7 * time.Minute)); tick = tick.Add(time.Second) {
+						if n := f.ran["j "+Stamp(tick)]; n > 1 {
+							t.Errorf("tick %s ran %d times", Stamp(tick), n)
+						} else if wrong := start.Add(90 * time.Second); n == 0 && tick.After(wrong) && tick.Before(wrong.Add(lasts)) {
+							missed++
+						}
+					}
+					if missed > 4 { // some were offered before it was known, and are late by the clock as it was then
+						t.Errorf("%d ticks did not run", missed)
+					}
+					for _, r := range f.store.jobs["j"].runs {
+						if r.Tick.After(start.Add(8 * time.Minute)) {
+							t.Fatalf("tick %s was decided, which is to come", Stamp(r.Tick))
+						}
+					}
+					if n := f.events(EventSkew); n != 4 {
+						t.Errorf("told %d times of the clock, want twice for each host", n)
+					}
+					if n := f.events(EventRefused); n > 0 {
+						t.Errorf("%d ticks were refused", n)
+					}
+				})
+			})
+		}
+	}
+}

@@ -127,8 +127,10 @@ func (s *Store) Conclude(ctx context.Context, l Lease, r Result) error {
 	if l.TTL == 0 {
 		return s.Finish(ctx, l, r)
 	}
-	for {
-		attempt, cancel := context.WithTimeout(ctx, l.TTL/6)
+	// A store that is slow rather than away answers an attempt that has more time.
+	for patience := l.TTL / 6; ; patience *= 2 {
+		left := l.Sent + l.TTL - sinceBoot()
+		attempt, cancel := context.WithTimeout(ctx, max(l.TTL/6, min(patience, left)))
 		err := s.Finish(attempt, l, r)
 		cancel()
 		if err == nil || errors.Is(err, ErrLost) || sinceBoot()+l.TTL/30 >= l.Sent+l.TTL || !pause(ctx, l.TTL/30) {

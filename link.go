@@ -98,7 +98,11 @@ func (k *link) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if k.look(ctx) == nil {
 			opened = sinceBoot()
-			if k.rest(ctx, measureEvery) {
+			every := measureEvery
+			if !k.isOpen() { // a clock is off
+				every = longestPause
+			}
+			if k.rest(ctx, every) {
 				gap = firstPause
 				continue
 			}
@@ -257,6 +261,22 @@ func (k *link) lost(err error, claimed bool) {
 	}
 }
 
+// heard takes in the store's time as the answer to a claim brought it. Where it is far from
+// what it should be, the store's clock or this host's was set: nothing is started until they
+// have been compared, which is at once.
+func (k *link) heard(store time.Time) {
+	if store.Sub(k.now()).Abs() <= MaxSkew {
+		return
+	}
+	k.mu.Lock()
+	k.shut()
+	k.mu.Unlock()
+	select {
+	case k.again <- struct{}{}:
+	default:
+	}
+}
+
 // isOpen reports whether something may be started.
 func (k *link) isOpen() bool {
 	k.mu.Lock()
@@ -318,13 +338,9 @@ func Answered(err error) bool {
 		errors.As(err, &conflict) || errors.As(err, &skew) || errors.As(err, &config) || errors.As(err, &late)
 }
 
-// claim makes a claim, the same one again and again while the store is away: what was
-// answered first is the answer. Nothing is started past the tick's start deadline.
-func (k *link) claim(ctx context.Context, c Claim) (Lease, error) {
-	var until time.Time
-	if c.StartDeadline > 0 && !c.Tick.IsZero() {
-		until = c.Tick.Add(c.StartDeadline)
-	}
+// claim makes a claim, the same one again and again while the store is away, until that
+// time by the store's clock if it is not zero: what was answered first is the answer.
+func (k *link) claim(ctx context.Context, c Claim, until time.Time) (Lease, error) {
 	ttl := c.TTL
 	if ttl == 0 {
 		ttl = DefaultTTL

@@ -46,6 +46,11 @@ type Holder struct {
 // String names the holder for people: ann@web1, pid 4242.
 func (h Holder) String() string { return fmt.Sprintf("%s@%s, pid %d", h.User, h.Host, h.PID) }
 
+// elsewhere reports whether this is known to be another process than that.
+func (h Holder) elsewhere(that Holder) bool {
+	return h.PID != 0 && (h.PID != that.PID || h.Host != that.Host)
+}
+
 // Run is the record of one decided tick (or of a run by hand): an execution,
 // or a skip with its reason.
 type Run struct {

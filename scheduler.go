@@ -480,7 +480,7 @@ func (s *Scheduler) offer(c Claim, work Work) *HeldError {
 		}
 		claim := s.Store.ClaimInTime
 		if s.link != nil {
-			claim = s.link.claim
+			claim = func(ctx context.Context, c Claim) (Lease, error) { return s.link.claim(ctx, c, s.repeatUntil(c)) }
 		}
 		l, err := claim(ctx, c)
 		if err != nil {
@@ -488,10 +488,16 @@ func (s *Scheduler) offer(c Claim, work Work) *HeldError {
 		}
 		return l, err
 	})
+	if err == nil && s.link != nil && l.Run.Holder.elsewhere(c.Holder) {
+		// The id is known to others: they were answered first, and are at work.
+		err = &TakenError{Job: c.Job, Tick: c.Tick, Run: l.Run}
+		s.starts.Leave()
+	}
 	var taken *TakenError
 	var skipped *SkippedError
 	var held *HeldError
 	var conflict *ConflictError
+	var skew *SkewError
 	switch {
 	case err == nil:
 		ctx := s.BaseContext
@@ -520,6 +526,9 @@ func (s *Scheduler) offer(c Claim, work Work) *HeldError {
 			s.watchOver(c.Job, c.Tick)
 		}
 	case errors.As(err, &skipped):
+		if s.link != nil {
+			s.link.heard(skipped.Run.Start)
+		}
 		s.report(Event{Kind: EventSkipped, Job: c.Job, Tick: c.Tick, Run: skipped.Run, Err: err})
 	case errors.As(err, &held):
 		return held
@@ -528,6 +537,7 @@ func (s *Scheduler) offer(c Claim, work Work) *HeldError {
 	case s.ctx.Err() != nil:
 		s.left(c.Job, c.Tick)
 	case s.link != nil && !Answered(err) && (c.Attempt > 1 || s.parkAgain(c)):
+	case s.link != nil && errors.As(err, &skew) && s.skewed(c, skew):
 	default:
 		s.report(Event{Kind: EventRefused, Job: c.Job, Tick: c.Tick, Err: err})
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -177,7 +178,11 @@ func (l *lines) report(e cronce.Event) {
 			text += ": " + e.Run.Message
 		}
 		l.say(e.Job, "%s", text)
-		if e.Err != nil {
+		switch {
+		case e.Err == nil:
+		case errors.Is(e.Err, context.DeadlineExceeded): // it may have arrived
+			l.say(e.Job, "PROBLEM    the end of run %s may not be on record: %v", e.Run.ID, e.Err)
+		default:
 			l.say(e.Job, "PROBLEM    the end of run %s is not on record: %v", e.Run.ID, e.Err)
 		}
 	case cronce.EventSkipped:

@@ -69,7 +69,7 @@ func sharedCheck(ctx context.Context, f *cli.Flags, place string, stdout io.Writ
 		fmt.Fprintf(tw, "%s\t%s\t%s\n", word, what, is)
 	}
 	row(true, "store", cli.WithoutSecrets(place)+" answers in "+cli.Brief(took))
-	row(ahead.Abs()-took/2 <= cronce.MaxSkew, "clock", fmt.Sprintf("this host's is %s ahead of the store's", ahead.Round(time.Millisecond)))
+	row(ahead.Abs()-took/2 <= cronce.MaxSkew, "clock", fmt.Sprintf("this host's is %s %s the store's", ahead.Abs().Round(time.Millisecond), side(ahead)))
 	if missing, err := openMachine(); missing != nil || err != nil {
 		row(false, "lock of this machine", errors.Join(missing, err).Error())
 	} else {
@@ -86,6 +86,14 @@ func sharedCheck(ctx context.Context, f *cli.Flags, place string, stdout io.Writ
 		return &cli.ExitError{Code: cli.Config, Err: fmt.Errorf("%s", count(problems, "problem"))}
 	}
 	return nil
+}
+
+// side says on which side of another clock one is that is ahead by so much.
+func side(ahead time.Duration) string {
+	if ahead < 0 {
+		return "behind"
+	}
+	return "ahead of"
 }
 
 // resetWatermarks takes pruning watermarks that lie ahead of the store's clock back to it.

@@ -35,9 +35,10 @@ type Server struct {
 	dir  string // its folder: the log, settings, data
 	port int
 
-	argv  []string
-	ready func() error // nil once it answers, to who knows the password
-	fresh func() error // makes data, a folder in dir; nil: it has none
+	argv   []string
+	within []string     // what stands in front of the command line: the namespace that it runs in
+	ready  func() error // nil once it answers, to who knows the password
+	fresh  func() error // makes data, a folder in dir; nil: it has none
 
 	cmd  *exec.Cmd
 	life context.Context // until it has ended
@@ -114,7 +115,8 @@ func (s *Server) start() error {
 	}
 	defer log.Close()
 	groups := filepath.Join(filepath.Dir(s.dir), "groups")
-	cmd := s.command(append([]string{"sh", "-c", registered, groups}, s.as(s.argv)...))
+	argv := append([]string{"sh", "-c", registered, groups}, s.within...)
+	cmd := s.command(append(argv, s.as(s.argv)...))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

@@ -15,8 +15,9 @@ const (
 	// nothing comes: that of a client which stopped within a transaction keeps
 	// its job locked for so long.
 	serverIdleTime = 10 * time.Second
-	// idleTime is when we close one ourselves.
-	idleTime = 5 * time.Second
+	// idleTime is when we close one ourselves: later than the next renewal of a lease of
+	// the usual TTL, which has no time for a new one where the server is far away.
+	idleTime = 8 * time.Second
 )
 
 // session is what each connection begins with, in place of whatever the server

@@ -61,9 +61,15 @@ func (d *driver) config(cure, what string, a ...any) error {
 	return &cronce.ConfigError{Store: d.place, What: fmt.Sprintf(what, a...), Cure: cure}
 }
 
+// noWrites is the error where the server takes none now. Who opens a store is told
+// what to do about it; while one is open it may be a failover, and passes.
+func (d *driver) noWrites(err error) error {
+	return &cronce.UnavailableError{Store: d.place, Err: fmt.Errorf("it takes no writes now, as a replica or under read_only: %w", err)}
+}
+
 // failed says what an error of the client or the server means to who called.
 func (d *driver) failed(err error) error {
-	if err == nil || errors.As(err, new(*cronce.ConfigError)) {
+	if err == nil || errors.As(err, new(*cronce.ConfigError)) || errors.As(err, new(*cronce.UnavailableError)) {
 		return err
 	}
 	switch n := number(err); n {
@@ -82,7 +88,7 @@ func (d *driver) failed(err error) error {
 		return d.config("open the store anew, which makes its tables; if somebody dropped them, cronce store init makes the new ones known", "%v", err)
 	case errOption, errReadOnly, errReadOnlyMode:
 		if !strings.Contains(err.Error(), "ENGINE") {
-			return d.config("name the primary in the URL", "the server is read-only, as a replica is: %v", err)
+			return d.noWrites(err)
 		}
 		fallthrough
 	case errUnknownEngine, errDisabledEngine:

@@ -3,6 +3,7 @@ package mysqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -39,7 +40,8 @@ func (s *server) scan(rows *sql.Rows, now *time.Time, before ...any) error {
 	return err
 }
 
-// trusted refuses what has changed since the driver was opened.
+// trusted refuses what has changed since the driver was opened. A server that takes no
+// writes also gives no answer by what it has: a replica may lag.
 func (d *driver) trusted(s *server) error {
 	if s.format == 0 {
 		return d.config("open the store again", "its tables are not all made")
@@ -52,7 +54,7 @@ func (d *driver) trusted(s *server) error {
 		return d.config(cure, "%s", what)
 	}
 	if s.readOnly != "0" && !strings.EqualFold(s.readOnly, "OFF") {
-		return d.config("name the primary in the URL", "the server is read-only now, as a replica is")
+		return d.noWrites(errors.New("read_only is on"))
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ func byHand(job string) cronce.Claim {
 
 // TestSettingsAreRefused defends that a server which would lose a decision, or
 // is not the one to ask, is refused by name: when the store is opened, and
-// where that can be set later also by each claim.
+// where that can be set later also by each claim. One that takes no writes is for claims
+// as one that is away: it may be a failover, and passes.
 func TestSettingsAreRefused(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartMariaDB(t, "--log-bin", "--sync-binlog=1", "--server-id=1")
@@ -43,13 +44,14 @@ func TestSettingsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, bad, good string
 		claims          bool // are refused too
+		passes          bool // they are told that it takes no writes now
 	}{
-		{"innodb_flush_log_at_trx_commit", "2", "1", true},
-		{"innodb_flush_log_at_trx_commit", "0", "1", true},
-		{"read_only", "1", "0", true},
-		{"sync_binlog", "0", "1", false},
-		{"binlog_format", "STATEMENT", "MIXED", false},
-		{"max_allowed_packet", "65536", "16777216", false},
+		{"innodb_flush_log_at_trx_commit", "2", "1", true, false},
+		{"innodb_flush_log_at_trx_commit", "0", "1", true, false},
+		{"read_only", "1", "0", false, true},
+		{"sync_binlog", "0", "1", false, false},
+		{"binlog_format", "STATEMENT", "MIXED", false, false},
+		{"max_allowed_packet", "65536", "16777216", false, false},
 	} {
 		server.SQL("SET GLOBAL " + c.name + " = " + c.bad)
 		_, err := Open(t.Context(), Options{URL: server.URL()})
@@ -57,6 +59,9 @@ func TestSettingsAreRefused(t *testing.T) {
 		_, err = s.Claim(t.Context(), byHand("job"))
 		if c.claims {
 			refused(t, err)
+		}
+		if c.passes && (!errors.As(err, new(*cronce.UnavailableError)) || !strings.Contains(err.Error(), c.name)) {
+			t.Errorf("a claim with %s=%s: %v, want an *UnavailableError that names it", c.name, c.bad, err)
 		}
 		server.SQL("SET GLOBAL " + c.name + " = " + c.good)
 		l, err := s.Claim(t.Context(), byHand("job "+c.name+c.bad))

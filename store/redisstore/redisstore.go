@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -164,6 +165,9 @@ func (d *driver) failed(err error) error {
 		return fmt.Errorf("store %s: %w", d.place, err)
 	}
 	var said *rueidis.RedisError
+	if errors.Is(err, io.EOF) {
+		err = fmt.Errorf("the server closed the connection, as it does when it ends or has as many clients as it takes (maxclients): %w", err)
+	}
 	if !errors.As(err, &said) {
 		return &cronce.UnavailableError{Store: d.place, Err: err}
 	}
