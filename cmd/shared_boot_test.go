@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,8 +14,8 @@ import (
 )
 
 // An @reboot line is each host's own: every host of a fleet runs it once a boot, also while
-// another does, and has it on record in its local store. Hosts that have none say so, and
-// serve the rest.
+// another does, and has it on record in its local store. One whose named place is not fit for that
+// does not serve.
 func TestShared_Reboot(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, testenv.Redis(t))
@@ -68,5 +69,41 @@ func TestShared_Reboot(t *testing.T) {
 	<-s.gone
 	if s.cmd.ProcessState.ExitCode() != 78 { // a place that was named is to be fit for it
 		t.Errorf("exit %d", s.cmd.ProcessState.ExitCode())
+	}
+}
+
+// A job with an @reboot line and with times is the fleet's: it runs once a boot of the machine, also
+// where several serves of that machine, as in containers, know nothing of each other but by the
+// store, and while the first is at it.
+func TestShared_RebootOnce(t *testing.T) {
+	t.Parallel()
+	for kind, open := range map[string]func(testing.TB) string{"redis": testenv.Redis, "postgres": testenv.Postgres, "mysql": testenv.MariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, open(t))
+			ups, over := filepath.Join(f.dir, "ups"), filepath.Join(f.dir, "over")
+			crontab := write(t, filepath.Join(f.dir, "crontab"), fmt.Sprintf(`
+# cronce: name=boot
+@reboot  echo up >>%[1]s; until test -e %[2]s; do sleep 0.1; done
+# cronce: name=boot
+0 0 29 2 *  echo up >>%[1]s; until test -e %[2]s; do sleep 0.1; done
+# cronce: name=often
+@every 1s  echo often
+`, ups, over))
+			first := startServer(t, f.on("a", "serve", "--crontab", crontab))
+			first.await(t, 0, "boot", "started")
+			next := startServer(t, f.on("b", "serve", "--crontab", crontab))
+			for at, n := 0, 0; n < 3; n++ { // by then it had its turn
+				at = next.await(t, next.await(t, at, "often", "started"), "often", "succeeded")
+			}
+			write(t, over, "")
+			first.await(t, 0, "boot", "succeeded")
+			if next.says("boot", "started") {
+				t.Error("it is started while another serve runs it")
+			}
+			if text, err := os.ReadFile(ups); err != nil || string(text) != "up\n" {
+				t.Errorf("it ran %q, %v", text, err)
+			}
+		})
 	}
 }
