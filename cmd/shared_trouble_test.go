@@ -20,8 +20,8 @@ import (
 type trouble struct {
 	url        string
 	begin, end func()
-	says       string // what serve says of it
-	exit       int    // what a run ends with meanwhile
+	says       string // what a run says of it meanwhile
+	exit       int    // and ends with
 }
 
 // troubles are what servers do that neither answer as they should nor are gone. ok is
@@ -62,7 +62,7 @@ var troubles = map[string]func(t *testing.T) (trouble, bool){
 		return trouble{s.URL(), func() {
 			ask("CONFIG SET maxclients 1")
 			ask("CLIENT KILL TYPE normal SKIPME yes")
-		}, func() { ask("CONFIG SET maxclients 1000") }, "maxclients", 69}, true
+		}, func() { ask("CONFIG SET maxclients 1000") }, "", 69}, true
 	},
 	"postgres: it takes no writes": func(t *testing.T) (trouble, bool) {
 		s := testenv.StartPostgres(t)
@@ -72,7 +72,7 @@ var troubles = map[string]func(t *testing.T) (trouble, bool){
 		}, func() {
 			s.SQL("SET default_transaction_read_only = off;\nALTER SYSTEM RESET default_transaction_read_only;")
 			s.SQL("SELECT pg_reload_conf()")
-		}, "takes no writes now", 78}, true
+		}, "read-only", 78}, true
 	},
 	"postgres: it has as many clients as it takes": func(t *testing.T) (trouble, bool) {
 		s := testenv.StartPostgres(t)
@@ -94,7 +94,7 @@ var troubles = map[string]func(t *testing.T) (trouble, bool){
 	},
 	"mysql: it takes no writes": func(t *testing.T) (trouble, bool) {
 		s := testenv.StartMariaDB(t)
-		return trouble{s.URL(), func() { s.SQL("SET GLOBAL read_only = 1") }, func() { s.SQL("SET GLOBAL read_only = 0") }, "takes no writes now", 78}, true
+		return trouble{s.URL(), func() { s.SQL("SET GLOBAL read_only = 1") }, func() { s.SQL("SET GLOBAL read_only = 0") }, "read-only", 78}, true
 	},
 	"mysql: it has as many clients as it takes": func(t *testing.T) (trouble, bool) {
 		s := testenv.StartMariaDB(t)
@@ -136,8 +136,8 @@ func redisAt(t *testing.T, target string) (ask func(command string)) {
 	return ask
 }
 
-// A server that is in trouble is for those who serve one that is away, and said once, with
-// its own words; when it is well again they go on by themselves. No tick is sent twice, each is
+// A server that is in trouble is for those who serve one that is away, and said with its own
+// words, not at each tick; when it is well again they go on by themselves. No tick is sent twice, each is
 // decided, and what is on record as sent was sent.
 func TestShared_ServerInTrouble(t *testing.T) {
 	t.Parallel()
@@ -163,11 +163,11 @@ func TestShared_ServerInTrouble(t *testing.T) {
 			}
 			s.begin()
 			for _, serve := range serves {
-				serve.await(t, 0, "AWAY", s.says)
+				serve.await(t, 0, "AWAY")
 			}
-			out, err := f.command("run", "--manual", "--store-timeout", "1s", "byhand", "--", "echo", "ran").CombinedOutput()
-			if code, _ := exitCode(err); code != s.exit || strings.Contains(string(out), "ran\n") {
-				t.Errorf("a run meanwhile: exit %d, want %d\n%s", code, s.exit, out)
+			out, err := f.command("run", "--manual", "--store-timeout", "3s", "byhand", "--", "echo", "ran").CombinedOutput()
+			if code, _ := exitCode(err); code != s.exit || strings.Contains(string(out), "ran\n") || !strings.Contains(string(out), s.says) {
+				t.Errorf("a run meanwhile: exit %d, want %d and %q\n%s", code, s.exit, s.says, out)
 			}
 			s.end()
 			for _, serve := range serves {
@@ -178,7 +178,8 @@ func TestShared_ServerInTrouble(t *testing.T) {
 				if code := serve.stop(syscall.SIGTERM); code != 0 {
 					t.Errorf("exit %d", code)
 				}
-				if away, back := serve.count("AWAY"), serve.count("back"); away != 1 || back != 1 {
+				// Twice: a tick that another had decided before is answered all the same.
+				if away, back := serve.count("AWAY"), serve.count("back"); away > 2 || back != away {
 					t.Errorf("told %d times that it is away, %d that it is back", away, back)
 				}
 				if n := serve.count("NOT RUN"); n > 0 {
