@@ -138,6 +138,9 @@ const (
 	ResetWatermark RequestKind = "reset-watermark"
 	// it is on record only: old runs were forgotten, see Store.Prune
 	Prune RequestKind = "prune"
+	// it is on record only: how a run ended that the store knows as lost, by the process that
+	// watched over it and reached the store too late. Runs has the run's id, Why how it ended
+	Ended RequestKind = "ended"
 )
 
 // Request is what was asked of a job, and by whom.
@@ -149,7 +152,7 @@ type Request struct {
 	Why        string      `json:"why,omitempty"`
 	At         time.Time   `json:"at,omitzero"` // by the store's clock; set by the store
 	// Runs are whom a Stop or Revoke is for: those that lived when it was made,
-	// as far as they are on record. Set by the store.
+	// as far as they are on record. Set by the store, but for Ended.
 	Runs []string `json:"runs,omitempty"`
 }
 

@@ -314,6 +314,9 @@ func (s *Store) Request(ctx context.Context, r Request) error {
 	}
 	switch r.Kind {
 	case Define, Pause, Resume, Stop, Revoke, ResetWatermark, Prune:
+		r.Runs = nil
+		return s.d.Request(ctx, r)
+	case Ended:
 		return s.d.Request(ctx, r)
 	}
 	return fmt.Errorf("job %q: no such request: %q", r.Job, r.Kind)

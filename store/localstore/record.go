@@ -28,6 +28,7 @@ const (
 	evStop    = "stop"    //
 	evRevoke  = "revoke"  //
 	evPrune   = "prune"   //
+	evEnded   = "ended"   // how a run ended, from elsewhere
 	evForget  = "forget"  // segments are removed; ticks within Forgotten count as decided
 	evSeen    = "seen"    // no lock of the job is held elsewhere, as long as the folders do not change
 )

@@ -152,6 +152,9 @@ func (s *section) request(r cronce.Request) ([]lockID, error) {
 	case cronce.Prune:
 		rec.Event = evPrune
 		return nil, s.write(rec)
+	case cronce.Ended:
+		rec.Event, rec.Runs = evEnded, r.Runs
+		return nil, s.write(rec)
 	case cronce.Stop:
 		rec.Event = evStop
 	case cronce.Revoke:
@@ -230,6 +233,8 @@ func (r record) request(job string) (cronce.Request, bool) {
 		q.Kind = cronce.Revoke
 	case evPrune:
 		q.Kind = cronce.Prune
+	case evEnded:
+		q.Kind = cronce.Ended
 	default:
 		return q, false
 	}

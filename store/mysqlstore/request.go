@@ -11,7 +11,7 @@ import (
 
 // Request records what a person asks.
 func (d *driver) Request(ctx context.Context, r cronce.Request) error {
-	r.By, r.Why, r.Runs = begin(r.By, maxText), begin(r.Why, maxText), nil
+	r.By, r.Why = begin(r.By, maxText), begin(r.Why, maxText)
 	for again, lost := true, false; again; {
 		var srv server
 		err := d.atomic(ctx, func(t *tx) error {

@@ -12,7 +12,7 @@ import (
 // Request records a person's request.
 func (d *driver) Request(ctx context.Context, r cronce.Request) error {
 	r.By, r.Why, r.Definition = clean(r.By), clean(r.Why), cleanDefinition(r.Definition)
-	r.At, r.Runs = time.Time{}, nil
+	r.At = time.Time{}
 	_, err := d.step(ctx, "request", question{"job": r.Job, "request": r})
 	return err
 }

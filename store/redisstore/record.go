@@ -14,7 +14,7 @@ import (
 
 // Request is one script.
 func (d *driver) Request(ctx context.Context, r cronce.Request) error {
-	r.At, r.Runs = time.Time{}, nil
+	r.At = time.Time{}
 	head, err := json.Marshal(r)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ elseif kind == 'resume' then
 elseif kind == 'reset-watermark' then
 	if tonumber(redis.call('HGET', JOB, 'pruned') or '0') <= now then return {'unchanged'} end
 	redis.call('HSET', JOB, 'pruned', stamp)
-elseif kind == 'prune' then
+elseif kind == 'prune' or kind == 'ended' then
 	if redis.call('EXISTS', JOB) == 0 then return {'unchanged'} end
 elseif kind == 'stop' or kind == 'revoke' then
 	local live, asked = leases(redis.call('HGET', JOB, 'live')), {}

@@ -16,10 +16,14 @@ var requestPromises = []promise{
 			{Kind: cronce.Pause, Job: "job", By: "bob@host", Why: "migration"},
 			{Kind: cronce.Resume, Job: "job", By: "ann@host"},
 			{Kind: cronce.Prune, Job: "job", By: "bob@host", Why: "12 runs"}, // on record, and no more
+			{Kind: cronce.Ended, Job: "job", By: "serve@host", Why: "failed after 3s", Runs: []string{cronce.NewRunID()}},
 			{Kind: cronce.Stop, Job: "job", By: "bob@host", Why: "too slow"},
 		}
 		for _, r := range asked {
 			e.request(r)
+			if renewed, err := e.store.Renew(e.t.Context(), l); err != nil || (renewed.Stop != nil) != (r.Kind == cronce.Stop) {
+				e.t.Errorf("after %s the run is renewed as %+v, %v", r.Kind, renewed, err)
+			}
 		}
 		e.request(cronce.Request{Kind: cronce.Pause, Job: "other", By: "ann@host"})
 		got, err := e.store.Requests(e.t.Context(), "job", 0)
@@ -34,10 +38,13 @@ var requestPromises = []promise{
 			}
 			last = g.At
 		}
-		if !slices.Equal(got[4].Runs, []string{l.Run.ID}) {
-			e.t.Errorf("the stop names %q, the run was %s", got[4].Runs, l.Run.ID)
+		if !slices.Equal(got[4].Runs, asked[4].Runs) {
+			e.t.Errorf("what ended was %q, asked was %q", got[4].Runs, asked[4].Runs)
 		}
-		if got, err := e.store.Requests(e.t.Context(), "job", 2); err != nil || len(got) != 2 || got[0].Kind != cronce.Prune || got[1].Kind != cronce.Stop {
+		if !slices.Equal(got[5].Runs, []string{l.Run.ID}) {
+			e.t.Errorf("the stop names %q, the run was %s", got[5].Runs, l.Run.ID)
+		}
+		if got, err := e.store.Requests(e.t.Context(), "job", 2); err != nil || len(got) != 2 || got[0].Kind != cronce.Ended || got[1].Kind != cronce.Stop {
 			e.t.Errorf("the newest two: %+v, %v", got, err)
 		}
 		if got, err := e.store.Requests(e.t.Context(), "nobody", 0); err != nil || len(got) != 0 {
