@@ -82,7 +82,7 @@ func TestShared_StatusNext(t *testing.T) {
 	crontab := write(t, filepath.Join(f.dir, "crontab"), "# cronce: name=job\n@every 1s true\n")
 	attended := func() bool {
 		out := f.ok(t, "status")
-		has, said := !strings.Contains(out, "  -  "), strings.Contains(out, "no host serves or runs that job")
+		has, said := !strings.Contains(out, "  -  "), strings.Contains(out, "no host serves or runs job: ")
 		if has == said {
 			t.Fatalf("it shows a next tick: %v, and says that there is none: %v\n%s", has, said, out)
 		}

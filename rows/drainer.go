@@ -45,7 +45,7 @@ func (d *Drainer) try(ctx context.Context) error {
 	defer l.end()
 	if _, err := d.waiting(ctx, l); err != nil {
 		if d.engine.refused(err) {
-			return d.refuse("mend the description; is it Where (where)?", "the database does not take the statement that looks for rows: %v", err)
+			return d.notTaken(err)
 		}
 		return err
 	}
@@ -111,7 +111,15 @@ func (d *Drainer) unavailable(err error) error {
 	if errors.As(err, &mine) {
 		return err
 	}
+	if unbound(err) {
+		return d.notTaken(err)
+	}
 	return &UnavailableError{Table: d.table.Name, Err: err}
+}
+
+// notTaken is about a statement that no other try will make right.
+func (d *Drainer) notTaken(err error) error {
+	return d.refuse("mend the description; is it Where (where)?", "the database does not take the statement that looks for rows: %v", err)
 }
 
 func (d *Drainer) refuse(cure, format string, a ...any) error {

@@ -1,6 +1,9 @@
 package rows
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // TableError is a table, or its description, that cannot be worked off as it is.
 type TableError struct {
@@ -44,3 +47,14 @@ func (e *UnavailableError) Error() string { return fmt.Sprintf("table %s: %v", e
 
 // Unwrap is what the driver said.
 func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// unbound reports whether a statement has another number of placeholders than values, as with one in Table.Where: database/sql and
+// the drivers have only words for that.
+func unbound(err error) bool {
+	if err == nil {
+		return false
+	}
+	text := err.Error()
+	return strings.Contains(text, "missing argument with index ") || strings.Contains(text, "missing named argument ") ||
+		strings.Contains(text, "expected ") && strings.Contains(text, " arguments, got ")
+}

@@ -240,6 +240,9 @@ func (e *mysql) number(err error) int {
 func (e *mysql) again(err error) bool { n := e.number(err); return n == 1213 || n == 1205 }
 
 func (e *mysql) refused(err error) bool {
+	if unbound(err) {
+		return true
+	}
 	switch e.number(err) {
 	case 0, 1020, 1021, 1026, 1030, 1037, 1040, 1041, 1047, 1053, 1114, 1152, 1158, 1159, 1160, 1161, 1180, 1203, 1205, 1213, 1226, 1290, 1317, 1412, 1615, 1792, 1836, 1927, 1969, 3024:
 		return false // the disk is full, the server is busy, going or read-only, a statement took too long, the table is being altered: it may pass

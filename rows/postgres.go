@@ -178,6 +178,9 @@ func (e *postgres) again(err error) bool {
 }
 
 func (e *postgres) refused(err error) bool {
+	if unbound(err) {
+		return true
+	}
 	state := sqlState(err)
 	if len(state) != 5 || state == "0A000" && strings.Contains(err.Error(), "cached plan") { // somebody has altered the table
 		return false

@@ -224,5 +224,5 @@ func (e *sqlite) refused(err error) bool {
 	case sqliteError, sqliteReadOnly, sqliteConstraint, sqliteMismatch:
 		return true
 	}
-	return false
+	return unbound(err)
 }

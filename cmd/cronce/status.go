@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/cronce/cronce"
@@ -62,7 +63,7 @@ func status(ctx context.Context, args []string, stdout io.Writer) error {
 	} else {
 		serves = localstore.ReadServes(*dir)
 	}
-	left := false
+	var left []string
 	list := make([]cli.StateOf, len(states))
 	for i, s := range states {
 		s = s.AsOf(now)
@@ -72,7 +73,7 @@ func status(ctx context.Context, args []string, stdout io.Writer) error {
 			return err
 		}
 		if alone {
-			list[i].Next, left = "-", true // nobody is there to start it
+			list[i].Next, left = "-", append(left, s.Job) // nobody is there to start it
 		}
 	}
 	out := bufio.NewWriter(stdout)
@@ -84,13 +85,20 @@ func status(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	cli.WriteStates(out, list, now, false)
 	switch {
-	case left && store.Shared():
-		fmt.Fprintln(out, "where no NEXT is shown, the last tick was not decided: no host serves or runs that job")
-	case left && serves.Count == 0:
+	case len(left) > 0 && store.Shared():
+		more := ""
+		if n := len(left) - namedAtMost; n > 0 {
+			left, more = left[:namedAtMost], fmt.Sprintf(" and %d more", n)
+		}
+		fmt.Fprintf(out, "no host serves or runs %s%s: the last tick was not decided\n", strings.Join(left, ", "), more)
+	case len(left) > 0 && serves.Count == 0:
 		fmt.Fprintln(out, "no serve is running on this store")
 	}
 	return out.Flush()
 }
+
+// namedAtMost is how many jobs without a host are named in the line below the table, which has them all.
+const namedAtMost = 5
 
 // decidedWithin is how soon after a tick some host has decided it.
 const decidedWithin = 30 * time.Second

@@ -24,6 +24,7 @@ import (
 	"github.com/cronce/cronce/internal/keys"
 	"github.com/cronce/cronce/store/all"
 	"github.com/cronce/cronce/store/mysqlstore"
+	"github.com/cronce/cronce/store/pgstore"
 )
 
 // The environment variables for the database: its URL, and a file with the password of one without.
@@ -74,7 +75,7 @@ func connect(ctx context.Context, text string) (*database, error) {
 		errors.As(err, &pg) && slices.Contains(refusals, pg.Code):
 		code, what = cli.Config, "the server refuses the connection"
 	}
-	return nil, &cli.ExitError{Code: code, Err: fmt.Errorf("--db %s: %s: %w", cli.WithoutSecrets(text), what, err)}
+	return nil, &cli.ExitError{Code: code, Err: fmt.Errorf("--db %s: %s: %w", cli.WithoutSecrets(text), what, pgstore.OneLine(err))}
 }
 
 // refusals are what servers answer to a user, password or database that is not theirs: it will not be later.

@@ -271,6 +271,10 @@ func there(dir string) (fs.FileInfo, error) {
 	}
 	info, err := os.Stat(place)
 	if errors.Is(err, fs.ErrNotExist) {
+		if !strings.HasPrefix(strings.TrimPrefix(place, "file://"), "/") { // from CRONCE_STORE: what it should be is said to all alike
+			_, err := localstore.Open(localstore.Options{Dir: place, ReadOnly: true})
+			return nil, err
+		}
 		return nil, &ExitError{NoInput, fmt.Errorf("there is no store at %s: the first serve or run makes it; another one is named by --store or CRONCE_STORE", place)}
 	}
 	return info, err

@@ -3,6 +3,7 @@ package all
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -54,6 +55,14 @@ var kinds = map[string]kind{
 	"mysql": mysql,
 }
 
+// meant are the schemes of others for the same servers.
+var meant = map[string]string{
+	"mariadb": "mysql", "mysql2": "mysql", "mysqls": "mysql", "maria": "mysql",
+	"pg": "postgres", "psql": "postgres", "pgsql": "postgres", "pgx": "postgres",
+	"redis-sentinel": "redis+sentinel", "sentinel": "redis+sentinel", "redis-cluster": "redis+cluster", "redis-socket": "redis",
+	"tls": "rediss", "redis+tls": "rediss",
+}
+
 // PasswordFile is the environment variable that names a file with the password of the
 // store whose URL has none.
 const PasswordFile = "CRONCE_STORE_PASSWORD_FILE"
@@ -69,7 +78,15 @@ func Open(ctx context.Context, storeURL string) (*cronce.Store, error) {
 	if err != nil {
 		return nil, &cronce.ConfigError{Store: scheme, What: err.Error(), Cure: "name a file with the password alone, which only its owner may change"}
 	}
-	return k.open(ctx, withPassword)
+	store, err := k.open(ctx, withPassword)
+	if err == nil || errors.As(err, new(*cronce.ConfigError)) || errors.Is(err, context.Canceled) {
+		return store, err
+	}
+	// The time may be over, and this is about why.
+	if wrong := mismatch(context.WithoutCancel(ctx), scheme, storeURL); wrong != nil {
+		return nil, wrong
+	}
+	return nil, err
 }
 
 // Migrations is what the owner of that store can carry out beforehand, "" if there is
@@ -97,7 +114,11 @@ func postgresMigrations(storeURL string) (string, error) {
 
 func find(storeURL string) (kind, string, error) {
 	scheme, _, _ := strings.Cut(storeURL, "://")
-	k, ok := kinds[strings.ToLower(scheme)]
+	scheme = strings.ToLower(scheme)
+	k, ok := kinds[scheme]
+	if meant := meant[scheme]; meant != "" {
+		return k, scheme, &cronce.ConfigError{Store: scheme + "://…", What: "no store is of this kind", Cure: "write " + meant + "://"}
+	}
 	if !ok {
 		return k, scheme, &cronce.ConfigError{Store: scheme + "://…", What: "no store is of this kind",
 			Cure: "give an absolute folder, or a URL that begins with " + strings.Join(slices.Sorted(maps.Keys(kinds)), "://, ") + "://"}

@@ -79,7 +79,7 @@ func (d *driver) failed(err error) error {
 		}
 		return &cronce.UnavailableError{Store: d.place, Err: err}
 	case errAccessUser, errDatabaseOfNoUser, errPasswordIsExpired:
-		return d.config("see to the user and the password in the URL", "%v", err)
+		return d.config("see to the user in the URL, and to the password in the file that CRONCE_STORE_PASSWORD_FILE names (or in the URL of CRONCE_STORE)", "%v", err)
 	case errAccessDatabase, errTableAccess, errColumnAccess, errSpecialAccess:
 		return d.config("grant the user SELECT, INSERT, UPDATE and DELETE on the database, and CREATE to make the tables", "%v", err)
 	case errBadDatabase, errNoDatabase:

@@ -88,7 +88,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 		{"nobody there", with(func(u *url.URL) { u.Host = "127.0.0.1:1" }), false, "connection refused"},
 		{"nothing comes", silent.URL(), false, "no answer in time"},
 		{"no such socket", with(func(u *url.URL) { u.Host, u.RawQuery = "", "socket=/no/such" }), false, "/no/such"},
-		{"wrong password", with(func(u *url.URL) { u.User = url.UserPassword(good.User.Username(), "hunter2") }), true, "see to the user and the password"},
+		{"wrong password", with(func(u *url.URL) { u.User = url.UserPassword(good.User.Username(), "hunter2") }), true, "CRONCE_STORE_PASSWORD_FILE"},
 		{"no such database", with(func(u *url.URL) { u.Path = "/cronce" }), true, "Access denied"},
 		{"no TLS there", at(t, good.String(), "tls", "true"), false, "TLS"},
 	} {

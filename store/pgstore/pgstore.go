@@ -47,7 +47,7 @@ func Open(ctx context.Context, o Options) (*cronce.Store, error) {
 
 // driver is the store as one process uses it.
 type driver struct {
-	place  string // for people: the URL without user and password
+	place  string // for people: the URL without its password and most parameters
 	schema string
 	pool   *pgxpool.Pool
 	begins atomic.Bool // steps need BEGIN and COMMIT of their own

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,11 +122,11 @@ func (d *driver) explain(err error) error {
 	}
 	e := asPgError(err)
 	if e == nil {
-		return &cronce.UnavailableError{Store: d.place, Err: err}
+		return &cronce.UnavailableError{Store: d.place, Err: OneLine(err)}
 	}
 	switch {
 	case e.Code == "28P01" || e.Code == "28000":
-		return config("the server does not let us in: "+e.Message, "see to the user and the password in the URL, and to pg_hba.conf")
+		return config("the server does not let us in: "+e.Message, "see to the user in the URL, to the password in the file that CRONCE_STORE_PASSWORD_FILE names (or in the URL of CRONCE_STORE), and to pg_hba.conf")
 	case e.Code == "3D000":
 		return config(e.Message, "create it, or name another in the URL")
 	case e.Code == "42501":
@@ -137,6 +138,33 @@ func (d *driver) explain(err error) error {
 	}
 	return &cronce.UnavailableError{Store: d.place, Err: err}
 }
+
+// OneLine is an error of a connection without what pgx repeats: it tries each address twice, with TLS and without, and
+// has a line for each.
+func OneLine(err error) error {
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		line = strings.TrimSpace(line)
+		if _, what, ok := strings.Cut(line, ": dial error: "); ok {
+			line = what
+		}
+		if !strings.HasPrefix(line, "failed to connect to `") && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	if !errors.As(err, new(*pgconn.ConnectError)) || len(lines) == 0 {
+		return err
+	}
+	return oneLine{err, strings.Join(lines, "; ")}
+}
+
+type oneLine struct {
+	error
+	text string
+}
+
+func (e oneLine) Error() string { return e.text }
+func (e oneLine) Unwrap() error { return e.error }
 
 // clean is text that the database can keep: without NUL.
 func clean(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }

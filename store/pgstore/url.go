@@ -36,7 +36,11 @@ func readURL(text string) (target, error) {
 			Cure: "write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with signs such as @ / ? % in the password, or an @ in a parameter, as %40 %2F %3F %25"}
 	}
 	query := u.Query()
-	t := target{schema: DefaultSchema, place: "postgres://" + u.Host + u.Path}
+	shown := url.URL{Scheme: "postgres", Host: u.Host, Path: u.Path}
+	if u.User.Username() != "" {
+		shown.User = url.User(u.User.Username())
+	}
+	t := target{schema: DefaultSchema, place: shown.String()}
 	refuse := func(what, cure string) (target, error) {
 		return target{}, &cronce.ConfigError{Store: t.place, What: what, Cure: cure}
 	}

@@ -32,8 +32,8 @@ func TestRefusedAtOpen(t *testing.T) {
 		{"cluster", clustered.URL(), "Cluster", "redis+cluster://"},
 		{"no cluster", strings.Replace(master.URL(), "redis", "redis+cluster", 1), "no Cluster", "redis://"},
 		{"later format", later.URL(), "format 2", "version"},
-		{"no password", "redis://" + master.Addr(), "password", "ACL user"},
-		{"wrong password", wrongPassword, "password", "ACL user"},
+		{"no password", "redis://" + master.Addr(), "password", "CRONCE_STORE_PASSWORD_FILE"},
+		{"wrong password", wrongPassword, "password", "CRONCE_STORE_PASSWORD_FILE"},
 	} {
 		s, err := Open(t.Context(), Options{URL: strings.TrimSuffix(c.url, "/")})
 		var refused *cronce.ConfigError

@@ -159,6 +159,9 @@ func (d *driver) refuse(what, cure string) error {
 	return &cronce.ConfigError{Store: d.place, What: what, Cure: cure}
 }
 
+// passwordCure is where a password belongs.
+const passwordCure = "let CRONCE_STORE_PASSWORD_FILE name a file with the password; the user is the one in the URL, none where the server has only requirepass, and those of sentinels are sentinel_user and sentinel_password"
+
 // failed says what an error of the client is.
 func (d *driver) failed(err error) error {
 	if errors.Is(err, context.Canceled) {
@@ -178,8 +181,10 @@ func (d *driver) failed(err error) error {
 		return d.refuseFormat(rest)
 	case code == "CRONCEEVICTS":
 		return d.refuseEviction(rest)
-	case code == "WRONGPASS", code == "NOAUTH":
-		return d.refuse("the server does not take the user and password: "+text, "give those of an ACL user in the URL; those of sentinels are sentinel_user and sentinel_password")
+	case code == "NOAUTH":
+		return d.refuse("the server wants a password, and got none", passwordCure)
+	case code == "WRONGPASS", strings.HasPrefix(text, "AUTH "), strings.HasPrefix(text, "invalid password"):
+		return d.refuse("the server does not take the user and password: "+text, passwordCure)
 	case code == "NOPERM", strings.HasPrefix(text, "The user executing the script"):
 		return d.refuse("the user lacks a permission: "+text, "docs/stores/redis.md lists what it needs")
 	case strings.HasPrefix(text, "DB index is out of range"):

@@ -55,7 +55,11 @@ type address struct {
 
 // place is the URL without secrets.
 func (a address) place() string {
-	s := a.scheme + "://" + strings.Join(a.hosts, ",")
+	s := a.scheme + "://"
+	if a.user != "" {
+		s += url.PathEscape(a.user) + "@"
+	}
+	s += strings.Join(a.hosts, ",")
 	if a.master != "" {
 		s += "/" + a.master
 	}

@@ -19,7 +19,7 @@ func TestURLs(t *testing.T) {
 	}{
 		{url: "redis://h", place: "redis://h:6379/0", hosts: []string{"h:6379"}},
 		{url: "redis://:p%40%2Fw@h:1/3?replicas=2", place: "redis://h:1/3", hosts: []string{"h:1"}, password: "p@/w", database: 3, replicas: 2},
-		{url: "rediss://ann:pw@[::1]:7/", place: "rediss://[::1]:7/0", hosts: []string{"[::1]:7"}, user: "ann", password: "pw", tls: true},
+		{url: "rediss://ann:pw@[::1]:7/", place: "rediss://ann@[::1]:7/0", hosts: []string{"[::1]:7"}, user: "ann", password: "pw", tls: true},
 		{url: "redis+sentinel://:pw@a:1,b/mymaster/4", place: "redis+sentinel://a:1,b:26379/mymaster/4", hosts: []string{"a:1", "b:26379"}, password: "pw", master: "mymaster", database: 4},
 		{url: "rediss+cluster://:pw@a,b:2", place: "rediss+cluster://a:6379,b:2", hosts: []string{"a:6379", "b:2"}, password: "pw", tls: true},
 		{url: "valkey://h/1", place: "valkey://h:6379/1", hosts: []string{"h:6379"}, database: 1},
