@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cronce/cronce"
 	"github.com/cronce/cronce/store/mysqlstore"
@@ -78,15 +79,41 @@ func Open(ctx context.Context, storeURL string) (*cronce.Store, error) {
 	if err != nil {
 		return nil, &cronce.ConfigError{Store: scheme, What: err.Error(), Cure: "name a file with the password alone, which only its owner may change"}
 	}
-	store, err := k.open(ctx, withPassword)
-	if err == nil || errors.As(err, new(*cronce.ConfigError)) || errors.Is(err, context.Canceled) {
+	// What answers there is asked while there is time for it, also where the client library waits on.
+	opening, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	wrong := make(chan error, 1)
+	ask := time.AfterFunc(patience(ctx), func() {
+		if what := mismatch(ctx, scheme, storeURL); what != nil {
+			wrong <- what
+			giveUp()
+		}
+	})
+	store, err := k.open(opening, withPassword)
+	early := ask.Stop()
+	if err == nil || errors.As(err, new(*cronce.ConfigError)) {
 		return store, err
 	}
-	// The time may be over, and this is about why.
-	if wrong := mismatch(context.WithoutCancel(ctx), scheme, storeURL); wrong != nil {
-		return nil, wrong
+	select {
+	case what := <-wrong:
+		return nil, what
+	default:
+	}
+	if early && ctx.Err() == nil {
+		if what := mismatch(ctx, scheme, storeURL); what != nil {
+			return nil, what
+		}
 	}
 	return nil, err
+}
+
+// patience is a quarter of the time that there is.
+func patience(ctx context.Context) time.Duration {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return askTime
+	}
+	return time.Until(end) / 4
 }
 
 // Migrations is what the owner of that store can carry out beforehand, "" if there is

@@ -39,7 +39,7 @@ func TestAnotherKindAnswers(t *testing.T) {
 	} {
 		t.Run(c.url[:strings.Index(c.url, ":")]+" "+c.says, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 16*time.Second)
 			defer cancel()
 			store, err := Open(ctx, c.url)
 			if err == nil {
