@@ -516,6 +516,7 @@ func (s *Scheduler) offer(c Claim, work Work) *HeldError {
 		s.report(Event{Kind: EventEnded, Job: c.Job, Tick: c.Tick, Run: l.Run, Err: err})
 		if err != nil {
 			s.watchOver(c.Job, c.Tick)
+			s.afterword(l.Run)
 		}
 	case errors.As(err, &taken):
 		if c.Attempt > 1 {

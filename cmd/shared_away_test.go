@@ -124,6 +124,10 @@ func TestShared_AwayAndBack(t *testing.T) {
 				serve.await(t, serve.await(t, back, "often", "started"), "often", "succeeded")
 				f.url = direct
 				everyTick(t, f, serve, "often")
+				eventually(t, "how the run ended is on record", func() bool {
+					out := f.ok(t, "runs", "long")
+					return hasAll(out, []string{"  lost  ", "cancelled after ", "the lease could not be renewed", "could not record it in time"})
+				})
 				for _, words := range []string{"AWAY", "back"} {
 					if n := serve.count(words); n != 1 {
 						t.Errorf("%s is said %d times", words, n)

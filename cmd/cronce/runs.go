@@ -69,6 +69,9 @@ func runs(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := asOfNow(ctx, store, list); err != nil {
 		return err
 	}
+	if err := withAfterwords(ctx, store, list); err != nil {
+		return err
+	}
 	if *failed {
 		list = slices.DeleteFunc(list, func(r cronce.Run) bool { return !wrong(r) })
 		if *n > 0 {
@@ -118,6 +121,31 @@ func asOfNow(ctx context.Context, store *cronce.Store, list []cronce.Run) error 
 		list[i] = r.AsOf(now)
 	}
 	return err
+}
+
+// withAfterwords gives lost runs the words of the programs that saw them end, where there are such.
+func withAfterwords(ctx context.Context, store *cronce.Store, list []cronce.Run) error {
+	words := map[string]string{} // by run
+	asked := map[string]bool{}   // jobs
+	for i, r := range list {
+		if r.Outcome != cronce.Lost || r.Message != "" || !store.Shared() {
+			continue
+		}
+		if !asked[r.Job] {
+			asked[r.Job] = true
+			requests, err := store.Requests(ctx, r.Job, 0)
+			if err != nil {
+				return err
+			}
+			for _, q := range requests {
+				if q.Kind == cronce.Ended && len(q.Runs) == 1 {
+					words[q.Runs[0]] = fmt.Sprintf("%s (by %s, which could not record it in time)", q.Why, q.By)
+				}
+			}
+		}
+		list[i].Message = words[r.ID]
+	}
+	return nil
 }
 
 // runsBeginning is the one run whose id begins as that of the query.
