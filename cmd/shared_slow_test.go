@@ -21,10 +21,10 @@ func TestShared_SlowStore(t *testing.T) {
 			direct := f.url
 			f.url = proxy.URL()
 			// Longer than a lease lasts that is not renewed, and that it was renewed at the start.
-			crontab := write(t, filepath.Join(f.dir, "crontab"), "# cronce: name=long\n@reboot  echo up; sleep 18; echo done\n")
+			crontab := write(t, filepath.Join(f.dir, "crontab"), "# cronce: name=long\n@reboot  echo up; sleep 18; echo done\n# cronce: name=long\n0 0 29 2 *  echo up; sleep 18; echo done\n")
 			serve := startServer(t, f.command("serve", "--crontab", crontab))
 			serve.await(t, 0, "long", "| up")
-			proxy.Delay(600 * time.Millisecond)
+			proxy.Delay(300 * time.Millisecond) // so that there is time for a new connection, too
 			serve.await(t, serve.await(t, 0, "long", "| done"), "long", "succeeded")
 			f.url = direct
 			if runs := f.runs(t); len(runs) != 1 || runs[0].Outcome != "succeeded" {
